@@ -17,9 +17,10 @@ enum class ExitCode : int {
   CheckpointRefused = 21,
   Configuration = 22,
   DiskFull = 23,
-  NumbersDiffer = 24,  // copies or repeated computations that must be equal are not
-  DeviceMemory = 25,   // the model does not fit into the GPU
-  DeviceFailed = 26,   // the GPU reported an error: the node's fault
+  NumbersDiffer = 24,   // copies or repeated computations that must be equal are not
+  DeviceMemory = 25,    // the model does not fit into the GPU
+  DeviceFailed = 26,    // the GPU reported an error: the node's fault
+  DataUnreadable = 27,  // the data cannot be read, or is not what its index says: no node's fault
 };
 constexpr int number_of(ExitCode code) {
   return static_cast<int>(code);
@@ -55,6 +56,7 @@ constexpr std::string_view text_of(ExitCode code) {
     case ExitCode::NumbersDiffer: return "numbers differ that must be equal";
     case ExitCode::DeviceMemory: return "out of device memory";
     case ExitCode::DeviceFailed: return "the GPU failed";
+    case ExitCode::DataUnreadable: return "the data cannot be read";
     case ExitCode::Finished:
     case ExitCode::Failed: return "";
   }

@@ -41,13 +41,14 @@ std::string last_words(const wire::RankExited& exited) {
   return fmt::format(", its last output: \"{}\"", line);
 }
 
-// What the rank met anywhere: its peers, a checkpoint that none can take; and numbers that differ,
-// whose own report says which node they speak against.
+// What the rank met anywhere: its peers, a checkpoint that none can take, data that cannot be read;
+// and numbers that differ, whose own report says which node they speak against.
 bool is_nodes_fault(const RunState& run, int code) {
   const ExitCode ours{code};
   return !is_stoker_train(run.policy) ||
          (ours != ExitCode::PeerLost && ours != ExitCode::CheckpointRefused &&
-          ours != ExitCode::NumbersDiffer && ours != ExitCode::DeviceMemory);
+          ours != ExitCode::NumbersDiffer && ours != ExitCode::DeviceMemory &&
+          ours != ExitCode::DataUnreadable);
 }
 
 std::string kind_of(const RunState& run, int code) {

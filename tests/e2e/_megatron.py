@@ -49,7 +49,7 @@ def our_arrays(cache, prefix, first, end, samples):
     found = {}
     for path in glob.glob(os.path.join(cache, "*-description.txt")):
         about = json.loads(open(path).readline())
-        if about["prefix"] == prefix and about["documents"] == [first, end]:
+        if about["class"] == "GPTDataset" and about["prefix"] == prefix and about["documents"] == [first, end]:
             found[about["num_samples"]] = path.removesuffix("-description.txt")
     need(samples in found, f"{prefix} [{first}, {end}): the library asks for {samples} samples, stoker-train for {sorted(found)}")
     return {kind: numpy.load(f"{found[samples]}-{kind}_index.npy") for kind in ("document", "sample", "shuffle")}

@@ -66,7 +66,7 @@ def digest_of(*parts):
 def arrays_digest(cache):
     """Of all cached index arrays, in the order of what they are of."""
     found = []
-    for path in glob.glob(os.path.join(cache, "*-description.txt")):
+    for path in glob.glob(os.path.join(cache, "*-GPTDataset-description.txt")):
         with open(path, encoding="utf-8") as f:
             about = json.loads(f.readline())
         arrays = [f"{path.removesuffix('-description.txt')}-{kind}_index.npy" for kind in ("document", "sample", "shuffle")]

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -173,6 +174,34 @@ def test_configuration(training):
     print("port in use: reported in one line", flush=True)
 
 
+def test_unreadable_data(training):
+    """Data that got shorter, and a damaged index: no crash like any other, as no node is to blame; the index is built again."""
+    data = os.path.join(training.folder, "data", "text.bin")
+    size = os.path.getsize(data)
+    whole = open(data, "rb").read()
+    ranks = training.start(2, STOKER_LOAD="none")
+    wait_for(lambda: iterations(training), "the first iteration")
+    os.truncate(data, 0)
+    codes = training.finish(ranks)
+    with open(data, "r+b") as file:  # the same file: who has it open reads on
+        file.write(whole)
+    check(set(codes) <= {20, 27} and 27 in codes, f"exit codes {codes}\n{training.log()[-600:]}")
+    check(os.path.getsize(data) == size and "text.bin: ends at byte" in training.log(), training.log()[-600:])
+    cache = os.path.join(training.folder, "index-cache")
+    arrays = sorted(name for name in os.listdir(cache) if name.endswith("-shuffle_index.npy"))
+    for name in arrays:
+        with open(os.path.join(cache, name), "r+b") as file:
+            file.seek(200)
+            byte = file.read(1)[0]
+            file.seek(200)
+            file.write(bytes([byte ^ 1]))
+    training.run(expect=27, config="seven.yaml")
+    check("shuffle_index.npy: damaged: bytes 0 to " in training.log(), training.log()[-600:])
+    training.run(expect=12, config="seven.yaml")
+    shutil.rmtree(cache)
+    print("data that got shorter, a damaged index: exit 27; the next start has built the index again", flush=True)
+
+
 def waiting_standby(training):
     """A standby of one rank that waits for its order, and our end of its descriptor."""
     ours, theirs = socket.socketpair()
@@ -262,7 +291,7 @@ def main():
             training.configure("seven.yaml", more="exit: {iteration: 7}")
 
         for test in (test_exit_points, lambda t: test_signals(t, 1), lambda t: test_signals(t, 2),
-                     test_kill_switch, test_heartbeat, test_lost_peer, test_configuration, test_standby,
+                     test_kill_switch, test_heartbeat, test_lost_peer, test_configuration, test_unreadable_data, test_standby,
                      test_ramp_up_is_behind):
             own_folder()
             test(training)

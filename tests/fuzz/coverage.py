@@ -48,7 +48,7 @@ PARSERS = {
     "adopt": ["slurm/adopt*.cpp", "slurm/script_*.cpp", "slurm/launch.cpp"],
     "crontab": ["slurm/crontab.cpp"],
     "idx": ["worker/train/data/indexed_dataset.cpp", "worker/train/data/byte_file.cpp"],
-    "npy": ["worker/train/data/integer_array.cpp"],
+    "npy": ["worker/train/data/integer_array.cpp", "worker/train/data/checked_file.cpp"],
     "tokenizer": ["worker/train/data/tokenizer.cpp", "worker/train/data/bpe_tokenizer.cpp", "worker/train/data/word_split.cpp"],
     "samples_log": ["worker/train/data/samples_log.cpp"],
     "safetensors": ["worker/train/exchange/safetensors.cpp"],

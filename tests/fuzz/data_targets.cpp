@@ -26,7 +26,7 @@ void idx(std::string_view bytes) {
   const auto data = train::IndexedDataset::open(scratch_folder() + "/data");
   if (!data) return;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(data->sequences(), 64); ++i) {
-    const auto length = data->length(i);
+    const auto length = data->length(i).value();
     must(length >= 0 && length <= 256, "a sequence is no longer than the file");
     std::vector<train::TokenId> tokens(static_cast<std::size_t>(length));
     (void)data->read(i, 0, tokens);
@@ -35,8 +35,15 @@ void idx(std::string_view bytes) {
 void npy(std::string_view bytes) {
   const std::string path = scratch_file("index.npy", bytes);
   for (const std::uint64_t columns : {1u, 2u, 3u}) {
-    const auto array = train::read_npy(train::ByteFile::open(path).value(), columns);
-    if (array) must(array->bytes().size() <= bytes.size(), "no more than the file holds");
+    train::BlockHasher hasher;
+    hasher.update(std::as_bytes(std::span(bytes)));
+    const auto array =
+        train::IndexArray::open(train::ByteFile::open(path).value(), hasher.finish(), columns);
+    if (!array) continue;
+    must(2 * array->size() <= bytes.size(), "no more than the file holds");
+    std::vector<std::int64_t> all(array->size());
+    must(array->read(0, all).has_value(), "all of it can be read");
+    must(!array->at(array->size()), "and nothing behind it");
   }
 }
 void tokenizer(std::string_view bytes) {

@@ -27,7 +27,7 @@ std::vector<std::string> documents_of(const std::string& prefix) {
   REQUIRE(tokenizer.has_value());
   std::vector<std::string> out;
   for (std::uint64_t i = 0; i < data->sequences(); ++i) {
-    std::vector<TokenId> ids(static_cast<std::size_t>(data->length(i)));
+    std::vector<TokenId> ids(static_cast<std::size_t>(data->length(i).value()));
     REQUIRE(data->read(i, 0, ids).has_value());
     REQUIRE(ids.back() == (*tokenizer)->end_of_document());
     ids.pop_back();

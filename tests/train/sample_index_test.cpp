@@ -115,12 +115,12 @@ TEST_CASE(
     "blend: weights 0.5 0.3 0.2 -> never more than a sample from the share, ties to the lowest") {
   const std::vector<double> weights{5, 3, 2};
   const Blend b = blend(weights, 1000);
-  CHECK(b.used == std::vector<std::uint64_t>{500, 300, 200});
+  CHECK(b.used == std::vector<std::int64_t>{500, 300, 200});
   CHECK(std::vector<std::int16_t>(b.source.begin(), b.source.begin() + 10) ==
         std::vector<std::int16_t>{0, 1, 2, 0, 1, 0, 2, 0, 1, 0});
   std::vector<double> count(3);
   for (std::size_t k = 0; k < 1000; ++k) {
-    CHECK(b.within[k] == static_cast<std::uint64_t>(count[static_cast<std::size_t>(b.source[k])]));
+    CHECK(b.within[k] == static_cast<std::int64_t>(count[static_cast<std::size_t>(b.source[k])]));
     ++count[static_cast<std::size_t>(b.source[k])];
     CHECK(std::abs(count[0] - 0.5 * static_cast<double>(k + 1)) <= 1);
   }

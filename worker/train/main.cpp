@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/manual_page.hpp"
+#include "common/os/descriptors.hpp"
 #include "worker/train/command/prepare_command.hpp"
 #include "worker/train/command/samples_command.hpp"
 #include "worker/train/command/schedule_command.hpp"
@@ -45,7 +46,8 @@ constexpr const char* kExamples =
     "  stoker-train export checkpoints/step-000100.g000001 -o for-transformers\n"
     "Exit codes: 0 finished, 10 duration or signal (saved), 11 kill switch, 12 exit point,\n"
     "  20 peer lost, 21 checkpoint refused, 22 configuration, 23 disk full,\n"
-    "  24 numbers differ that must be equal, 25 out of device memory, 26 the GPU failed.";
+    "  24 numbers differ that must be equal, 25 out of device memory, 26 the GPU failed,\n"
+    "  27 the data cannot be read.";
 
 ManualHead manual() {
   return {"stoker-train",
@@ -352,6 +354,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   keep_memory();
+  os::raise_descriptor_limit();  // five files of each data set stay open
   const int code = run(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);

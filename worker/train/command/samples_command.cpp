@@ -109,7 +109,8 @@ Status print_all(const SamplesOptions& options, const recipe::TrainConfig& confi
                 {"samples", Json::array()}};
   if (!options.json) {
     std::string sources;
-    for (const auto& [source, count] : data.source_counts(line.first, line.last))
+    STOKER_TRY(counts, data.source_counts(line.first, line.last));
+    for (const auto& [source, count] : counts)
       sources += fmt::format("; {}: {}", config.data.train[source].prefix, count);
     if (config.train.curriculum) sources += fmt::format("; {} tokens of each", sequence);
     say(fmt::format("iteration {}: samples {}-{}{}", line.iteration.value, line.first, line.last,
@@ -118,7 +119,8 @@ Status print_all(const SamplesOptions& options, const recipe::TrainConfig& confi
   for (std::uint64_t id = line.first; id <= line.last; ++id) {
     STOKER_TRY(sample, data.sample(id));
     const std::string& prefix = config.data.train[sample.source].prefix;
-    auto pieces = data.source(sample.source).pieces(data.index_within(id));
+    STOKER_TRY(within, data.index_within(id, sample.source));
+    STOKER_TRY(pieces, data.source(sample.source).pieces(within));
     shorten(sequence + 1, sample, pieces);
     const std::string text = decoders.text(sample);
     if (options.json)

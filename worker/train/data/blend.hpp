@@ -12,9 +12,9 @@
 namespace stoker::train {
 
 struct Blend {
-  std::vector<std::int16_t> source;   // which data set
-  std::vector<std::uint64_t> within;  // which of its samples
-  std::vector<std::uint64_t> used;    // samples drawn from each set in all
+  std::vector<std::int16_t> source;  // which data set
+  std::vector<std::int64_t> within;  // which of its samples
+  std::vector<std::int64_t> used;    // samples drawn from each set in all
 };
 
 // `weights` need not be normalised; all above 0.

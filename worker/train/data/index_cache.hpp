@@ -1,14 +1,11 @@
-// The sample index on disk: <name>-{document,sample,shuffle}_index.npy and <name>-description.txt
-// in one folder, where <name> is the MD5 of the JSON description of everything the index depends
-// on. The description is written last and also holds the XXH3 of each array, so a torn, stale or
-// damaged cache is built again. What another user can have written is not read: the index decides
-// what is trained on. Any number of ranks may build at once: they write the same bytes and every
-// file is replaced atomically.
+// The arrays of a data set's samples and of a blend, from the cache or built (array_cache.hpp).
 #pragma once
 
-#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "worker/train/data/array_cache.hpp"
 #include "worker/train/data/indexed_dataset.hpp"
 #include "worker/train/data/sample_index.hpp"
 
@@ -16,17 +13,30 @@ namespace stoker::train {
 
 // The JSON description: keys sorted, no spaces.
 std::string describe_index(const IndexedDataset& data, const SampleIndexSpec& spec);
-std::string md5_hex(std::string_view text);
 
+// SampleIndex as it is read.
 struct CachedIndex {
-  SampleIndex index;
+  CachedArrays cache;  // document, sample, shuffle
   std::string description;
-  bool from_cache = false;
-  std::optional<Error> problem;  // the cache is refused or could not be written; the index is good
-};
 
-// From the cache, else built and put there. `folder` "" = no cache.
+  [[nodiscard]] const IndexArray& document_index() const { return cache.arrays[0]; }
+  [[nodiscard]] const IndexArray& sample_index() const { return cache.arrays[1]; }
+  [[nodiscard]] const IndexArray& shuffle_index() const { return cache.arrays[2]; }
+  [[nodiscard]] std::uint64_t samples() const { return shuffle_index().size(); }
+};
+// `folder` "" = no cache.
 Result<CachedIndex> load_or_build_index(const std::string& folder, const IndexedDataset& data,
                                         const SampleIndexSpec& spec);
+
+// Blend as it is read.
+struct CachedBlend {
+  CachedArrays cache;  // dataset, dataset_sample, used
+
+  [[nodiscard]] const IndexArray& source() const { return cache.arrays[0]; }
+  [[nodiscard]] const IndexArray& within() const { return cache.arrays[1]; }
+  [[nodiscard]] const IndexArray& used() const { return cache.arrays[2]; }
+};
+Result<CachedBlend> load_or_build_blend(const std::string& folder, std::span<const double> weights,
+                                        std::uint64_t samples);
 
 }  // namespace stoker::train

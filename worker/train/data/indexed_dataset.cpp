@@ -2,6 +2,7 @@
 // in memory.
 #include "worker/train/data/indexed_dataset.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
@@ -17,6 +18,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr std::uint64_t kHeader = 34;
+constexpr std::uint64_t kPiece = 1u << 20;  // bytes that are read at once
 
 template <class T>
 std::span<const std::byte> raw(const T& value) {
@@ -48,6 +50,15 @@ Status widen(std::span<const std::byte> in, std::span<TokenId> out, const std::s
     out[i] = static_cast<TokenId>(value);
   }
   return ok();
+}
+
+template <class T>
+Status read_entries(const CheckedFile& file, std::uint64_t at, std::span<T> out) {
+  return file.read(at, std::as_writable_bytes(out));
+}
+
+Unexpected damaged(const std::string& path, std::string what) {
+  return fail("corrupt index: " + std::move(what), path, "make it again with stoker-train prepare");
 }
 
 std::int64_t largest(TokenType type) {
@@ -139,74 +150,118 @@ Result<IndexedDataset> IndexedDataset::open(const std::string& prefix) {
   if (std::memcmp(head, kMagic.data(), kMagic.size()) != 0)
     return fail("this is no Megatron index: it does not begin with MMIDIDX", path,
                 "make one with stoker-train prepare");
-  std::vector<std::byte> index(file.size());
-  STOKER_TRY_STATUS(file.read(0, index));
-  IndexedDataset data(std::move(bin), prefix);
-  STOKER_TRY_STATUS(data.parse(index, path));
   Xxh3Stream hash;
-  hash.update(index.data(), index.size());
-  const std::uint64_t bin_size = data.bin_.size();
+  BlockHasher blocks;
+  std::vector<std::byte> piece(std::min<std::uint64_t>(kPiece, file.size()));
+  for (std::uint64_t at = 0; at < file.size(); at += piece.size()) {
+    piece.resize(std::min<std::uint64_t>(kPiece, file.size() - at));
+    STOKER_TRY_STATUS(file.read(at, piece));
+    hash.update(piece.data(), piece.size());
+    blocks.update(piece);
+  }
+  const std::uint64_t bin_size = bin.size();
   hash.update(&bin_size, sizeof bin_size);
+  STOKER_TRY(idx, CheckedFile::make(std::move(file), blocks.finish()));
+  IndexedDataset data(std::move(idx), std::move(bin), prefix);
   data.fingerprint_ = hash.digest();
+  STOKER_TRY_STATUS(data.parse());
   return data;
 }
 
-Status IndexedDataset::parse(const std::vector<std::byte>& index, const std::string& path) {
-  const auto damaged = [&](std::string what) {
-    return fail("corrupt index: " + std::move(what), path,
-                "make it again with stoker-train prepare");
-  };
-  const auto version = load<std::uint64_t>(index.data() + 9);
-  if (version != 1) return damaged(fmt::format("version {} instead of 1", version));
-  const auto code = std::to_integer<int>(index[17]);
+Status IndexedDataset::parse() {
+  std::byte head[kHeader];
+  STOKER_TRY_STATUS(idx_.read(0, head));
+  const auto version = load<std::uint64_t>(head + 9);
+  if (version != 1) return damaged(idx_.path(), fmt::format("version {} instead of 1", version));
+  const auto code = std::to_integer<int>(head[17]);
   if (code != 1 && code != 4 && code != 5 && code != 8)
-    return damaged(fmt::format("token type {}; known are 1 u8, 4 i32, 5 i64, 8 u16", code));
+    return damaged(idx_.path(),
+                   fmt::format("token type {}; known are 1 u8, 4 i32, 5 i64, 8 u16", code));
   type_ = static_cast<TokenType>(code);
-  const auto n = load<std::uint64_t>(index.data() + 18);
-  const auto boundaries = load<std::uint64_t>(index.data() + 26);
-  const std::uint64_t room = index.size() - kHeader;
+  const auto n = load<std::uint64_t>(head + 18);
+  const auto boundaries = load<std::uint64_t>(head + 26);
+  const std::uint64_t room = idx_.size() - kHeader;
   if (n > room / 12 || boundaries > room / 8 || boundaries == 0 ||
       (room != 12 * n + 8 * boundaries && room != 13 * n + 8 * boundaries))
-    return damaged(fmt::format("{} sequences and {} boundaries do not make {} bytes", n, boundaries,
-                               index.size()));
-  lengths_.resize(n);
-  offsets_.resize(n);
-  const std::byte* at = index.data() + kHeader;
-  if (n > 0) std::memcpy(lengths_.data(), at, 4 * n);
-  if (n > 0) std::memcpy(offsets_.data(), at + 4 * n, 8 * n);
+    return damaged(idx_.path(), fmt::format("{} sequences and {} boundaries do not make {} bytes",
+                                            n, boundaries, idx_.size()));
+  sequences_ = n;
+  STOKER_TRY_STATUS(check_places());
+  return check_boundaries(boundaries);
+}
+
+// Each sequence lies in .bin.
+Status IndexedDataset::check_places() const {
   const std::uint64_t width = width_of(type_);
-  for (std::uint64_t i = 0; i < n; ++i) {
-    const bool good = lengths_[i] >= 0 && offsets_[i] >= 0 &&
-                      static_cast<std::uint64_t>(offsets_[i]) <= bin_.size() &&
-                      static_cast<std::uint64_t>(lengths_[i]) * width <=
-                          bin_.size() - static_cast<std::uint64_t>(offsets_[i]);
-    if (!good)
-      return damaged(
-          fmt::format("sequence {} ({} tokens at byte {}) lies outside {}.bin of {} bytes", i,
-                      lengths_[i], offsets_[i], prefix_, bin_.size()));
+  std::vector<std::int32_t> lengths(std::min(sequences_, kPiece / 8));
+  std::vector<std::int64_t> offsets(lengths.size());
+  for (std::uint64_t first = 0; first < sequences_; first += lengths.size()) {
+    lengths.resize(std::min<std::uint64_t>(lengths.size(), sequences_ - first));
+    offsets.resize(lengths.size());
+    STOKER_TRY_STATUS(read_entries(idx_, kHeader + 4 * first, std::span(lengths)));
+    STOKER_TRY_STATUS(read_entries(idx_, kHeader + 4 * sequences_ + 8 * first, std::span(offsets)));
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const bool good = lengths[i] >= 0 && offsets[i] >= 0 &&
+                        static_cast<std::uint64_t>(offsets[i]) <= bin_.size() &&
+                        static_cast<std::uint64_t>(lengths[i]) * width <=
+                            bin_.size() - static_cast<std::uint64_t>(offsets[i]);
+      if (!good)
+        return damaged(
+            idx_.path(),
+            fmt::format("sequence {} ({} tokens at byte {}) lies outside {}.bin of {} bytes",
+                        first + i, lengths[i], offsets[i], prefix_, bin_.size()));
+    }
   }
-  const std::byte* documents = at + 12 * n;
-  std::int64_t before = 0;
-  for (std::uint64_t i = 0; i < boundaries; ++i) {
-    const auto boundary = load<std::int64_t>(documents + 8 * i);
-    if ((i == 0 && boundary != 0) || boundary < before || std::cmp_greater(boundary, n))
-      return damaged(fmt::format("document boundary {} is {}", i, boundary));
-    before = boundary;
-  }
-  if (std::cmp_not_equal(before, n))
-    return damaged(fmt::format("the documents end at sequence {} of {}", before, n));
   return ok();
+}
+
+// Documents follow each other, the last one ends with the last sequence.
+Status IndexedDataset::check_boundaries(std::uint64_t boundaries) const {
+  std::vector<std::int64_t> piece(std::min(boundaries, kPiece / 8));
+  std::int64_t before = 0;
+  for (std::uint64_t first = 0; first < boundaries; first += piece.size()) {
+    piece.resize(std::min<std::uint64_t>(piece.size(), boundaries - first));
+    STOKER_TRY_STATUS(read_entries(idx_, kHeader + 12 * sequences_ + 8 * first, std::span(piece)));
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      if ((first + i == 0 && piece[i] != 0) || piece[i] < before ||
+          std::cmp_greater(piece[i], sequences_))
+        return damaged(idx_.path(), fmt::format("document boundary {} is {}", first + i, piece[i]));
+      before = piece[i];
+    }
+  }
+  if (std::cmp_not_equal(before, sequences_))
+    return damaged(idx_.path(),
+                   fmt::format("the documents end at sequence {} of {}", before, sequences_));
+  return ok();
+}
+
+Result<std::int32_t> IndexedDataset::length(std::uint64_t sequence) const {
+  STOKER_CHECK(sequence < sequences_, "no such sequence");
+  std::int32_t length = 0;
+  STOKER_TRY_STATUS(read_entries(idx_, kHeader + 4 * sequence, std::span(&length, 1)));
+  return length;
+}
+
+Result<std::vector<std::int32_t>> IndexedDataset::lengths() const {
+  std::vector<std::int32_t> all(sequences_);
+  STOKER_TRY_STATUS(read_entries(idx_, kHeader, std::span(all)));
+  return all;
 }
 
 Status IndexedDataset::read(std::uint64_t sequence, std::uint64_t offset,
                             std::span<TokenId> out) const {
-  STOKER_CHECK(sequence < lengths_.size() &&
-                   offset + out.size() <= static_cast<std::uint64_t>(lengths_[sequence]),
-               "read outside a sequence");
+  STOKER_TRY(tokens, length(sequence));
+  std::int64_t begin = 0;
+  STOKER_TRY_STATUS(
+      read_entries(idx_, kHeader + 4 * sequences_ + 8 * sequence, std::span(&begin, 1)));
+  if (std::cmp_greater(offset, tokens) ||
+      std::cmp_greater(out.size(), static_cast<std::uint64_t>(tokens) - offset))
+    return fail(fmt::format("tokens {} to {} of sequence {} are asked for, which has {}", offset,
+                            offset + out.size(), sequence, tokens),
+                idx_.path());
   const std::uint64_t width = width_of(type_);
   std::vector<std::byte> buffer(out.size() * width);
-  STOKER_TRY_STATUS(
-      bin_.read(static_cast<std::uint64_t>(offsets_[sequence]) + offset * width, buffer));
+  STOKER_TRY_STATUS(bin_.read(static_cast<std::uint64_t>(begin) + offset * width, buffer));
   switch (type_) {
     case TokenType::U8: return widen<std::uint8_t>(buffer, out, bin_.path());
     case TokenType::U16: return widen<std::uint16_t>(buffer, out, bin_.path());

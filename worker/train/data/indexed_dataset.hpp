@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "worker/train/data/byte_file.hpp"
+#include "worker/train/data/checked_file.hpp"
 
 namespace stoker::train {
 
@@ -48,29 +49,35 @@ class IndexedDatasetWriter {
 class IndexedDataset {
  public:
   // Checks everything in .idx against itself and against the size of .bin before anything is used.
+  // Of .idx nothing stays in memory but the hashes of its blocks (checked_file.hpp).
   static Result<IndexedDataset> open(const std::string& prefix);
 
-  [[nodiscard]] std::uint64_t sequences() const { return lengths_.size(); }
-  [[nodiscard]] std::int32_t length(std::uint64_t sequence) const { return lengths_[sequence]; }
-  [[nodiscard]] std::span<const std::int32_t> lengths() const { return lengths_; }
+  [[nodiscard]] std::uint64_t sequences() const { return sequences_; }
+  // Tokens of a sequence. Error: .idx cannot be read, or is another one than was opened.
+  Result<std::int32_t> length(std::uint64_t sequence) const;
+  // Of all sequences: 4 bytes of memory each.
+  Result<std::vector<std::int32_t>> lengths() const;
   [[nodiscard]] TokenType type() const { return type_; }
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
   // XXH3-64 of .idx and the size of .bin: names this content in caches and checkpoints.
   [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
 
-  // Tokens [offset, offset + out.size()) of a sequence; the range must lie inside it. Thread-safe.
+  // Tokens [offset, offset + out.size()) of a sequence. Errors: as of length(); a range that does
+  // not lie inside; .bin cannot be read. Thread-safe.
   Status read(std::uint64_t sequence, std::uint64_t offset, std::span<TokenId> out) const;
 
  private:
-  IndexedDataset(ByteFile bin, std::string prefix)
-      : bin_(std::move(bin)), prefix_(std::move(prefix)) {}
-  Status parse(const std::vector<std::byte>& index, const std::string& path);
+  IndexedDataset(CheckedFile idx, ByteFile bin, std::string prefix)
+      : idx_(std::move(idx)), bin_(std::move(bin)), prefix_(std::move(prefix)) {}
+  Status parse();
+  Status check_places() const;
+  Status check_boundaries(std::uint64_t boundaries) const;
 
+  CheckedFile idx_;
   ByteFile bin_;
   std::string prefix_;
   TokenType type_ = TokenType::U16;
-  std::vector<std::int32_t> lengths_;
-  std::vector<std::int64_t> offsets_;
+  std::uint64_t sequences_ = 0;
   std::uint64_t fingerprint_ = 0;
 };
 

@@ -134,44 +134,6 @@ Result<SampleIndex> build_sample_index(const SampleIndexSpec& spec,
   return index;
 }
 
-Status check_sample_index(const SampleIndexSpec& spec, std::span<const std::int32_t> lengths,
-                          const SampleIndex& index) {
-  const auto bad = [](std::string_view what, std::uint64_t i) {
-    return fail(fmt::format("{} {} is out of range", what, i));
-  };
-  const std::uint64_t samples = index.samples();
-  if (samples < spec.samples || index.sample_index.size() != 2 * (samples + 1))
-    return fail("the number of samples is not right");
-  const std::uint64_t documents = index.document_index.size();
-  for (std::uint64_t i = 0; i < documents; ++i) {
-    const auto document = static_cast<std::uint64_t>(index.document_index[i]);
-    if (document < spec.first_document || document >= spec.end_document) return bad("document", i);
-  }
-  const auto length_at = [&](std::int64_t position) {
-    const auto document = index.document_index[static_cast<std::uint64_t>(position)];
-    return static_cast<std::int64_t>(lengths[static_cast<std::uint64_t>(document)]);
-  };
-  std::int64_t first = index.sample_index[0], first_offset = index.sample_index[1];
-  if (first < 0 || static_cast<std::uint64_t>(first) >= documents || first_offset < 0)
-    return bad("sample", 0);
-  for (std::uint64_t k = 0; k < samples; ++k) {
-    const std::int64_t last = index.sample_index[2 * k + 2];
-    const std::int64_t last_offset = index.sample_index[2 * k + 3];
-    if (last < first || static_cast<std::uint64_t>(last) >= documents || last_offset < 0 ||
-        last_offset >= length_at(last))
-      return bad("sample", k);
-    std::int64_t tokens = last_offset + 1 - first_offset;
-    for (std::int64_t position = first; position < last; ++position) tokens += length_at(position);
-    if (first_offset > length_at(first) || tokens != static_cast<std::int64_t>(spec.sequence) + 1)
-      return bad("sample", k);
-    first = last;
-    first_offset = last_offset;
-  }
-  for (std::uint64_t i = 0; i < samples; ++i)
-    if (static_cast<std::uint64_t>(index.shuffle_index[i]) >= samples) return bad("shuffle", i);
-  return ok();
-}
-
 SplitRange split_range(std::span<const double> weights, std::size_t which,
                        std::uint64_t documents) {
   STOKER_CHECK(which < weights.size(), "no such split");

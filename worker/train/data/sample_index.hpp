@@ -41,11 +41,6 @@ struct SampleIndex {
 Result<SampleIndex> build_sample_index(const SampleIndexSpec& spec,
                                        std::span<const std::int32_t> lengths);
 
-// Whether the arrays, which came from a file, can be read with: the documents are of the split, and
-// each sample has sequence + 1 tokens that its documents have.
-Status check_sample_index(const SampleIndexSpec& spec, std::span<const std::int32_t> lengths,
-                          const SampleIndex& index);
-
 // [first, end) of each of the three splits of `documents`: weights normalised, cumulative, rounded
 // half to even.
 struct SplitRange {

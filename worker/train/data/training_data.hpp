@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "recipe/train_config.hpp"
-#include "worker/train/data/blend.hpp"
 #include "worker/train/data/index_cache.hpp"
 
 namespace stoker::train {
@@ -35,13 +34,22 @@ class GptDataset {
   GptDataset(IndexedDataset data, CachedIndex cached, std::uint64_t sequence)
       : data_(std::move(data)), cached_(std::move(cached)), sequence_(sequence) {}
 
-  [[nodiscard]] std::uint64_t samples() const { return cached_.index.samples(); }
-  [[nodiscard]] std::vector<SamplePiece> pieces(std::uint64_t sample) const;
-  Result<std::vector<TokenId>> tokens(std::uint64_t sample) const;  // sequence + 1. Thread-safe.
+  [[nodiscard]] std::uint64_t samples() const { return cached_.samples(); }
+  // What sample < samples() is made of; sequence + 1 tokens in all. Errors: the index cannot be
+  // read or is damaged; the next start builds it again. Thread-safe.
+  Result<std::vector<SamplePiece>> pieces(std::uint64_t sample) const;
+  // The same, and .bin or .idx cannot be read.
+  Result<std::vector<TokenId>> tokens(std::uint64_t sample) const;
   [[nodiscard]] const IndexedDataset& indexed() const { return data_; }
   [[nodiscard]] const CachedIndex& cached() const { return cached_; }
 
  private:
+  struct Place {
+    std::vector<std::int64_t> documents;
+    std::int64_t first_offset = 0, last_offset = 0;  // tokens of the first and of the last one
+  };
+  Result<Place> place_of(std::uint64_t sample) const;
+
   IndexedDataset data_;
   CachedIndex cached_;
   std::uint64_t sequence_;
@@ -65,25 +73,32 @@ class TrainingData {
   [[nodiscard]] std::size_t sources() const { return sets_.size(); }
   [[nodiscard]] const GptDataset& source(std::size_t i) const { return sets_.at(i); }
 
-  // Global sample `id` in consumed order; id < samples(). Error: an unreadable file, a token
-  // outside the vocabulary. Thread-safe.
+  // Global sample `id` in consumed order; id < samples(). Error: an unreadable or damaged file, a
+  // token outside the vocabulary. Thread-safe.
   Result<Sample> sample(std::uint64_t id) const;
-  [[nodiscard]] std::uint32_t source_of(std::uint64_t id) const;
-  [[nodiscard]] std::uint64_t index_within(std::uint64_t id) const;
+  // Which data set it is of, and which sample of that. Error: the cached blend cannot be read or is
+  // damaged; the next start builds it again.
+  Result<std::uint32_t> source_of(std::uint64_t id) const;
+  Result<std::uint64_t> index_within(std::uint64_t id, std::uint32_t source) const;
   // Samples of [first, last] by data set.
-  [[nodiscard]] std::map<std::uint32_t, std::uint64_t> source_counts(std::uint64_t first,
-                                                                     std::uint64_t last) const;
+  Result<std::map<std::uint32_t, std::uint64_t>> source_counts(std::uint64_t first,
+                                                               std::uint64_t last) const;
   // Names the order of the data: equal digests give equal samples. For the checkpoint and the
   // resume audit.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   // Index caches that are refused or could not be written: worth a line, no reason to stop.
   [[nodiscard]] std::vector<Error> problems() const;
+  // False: a cached index was found damaged since it was opened; open() builds it again.
+  [[nodiscard]] bool is_current() const;
 
  private:
   TrainingData() = default;
 
+  Status read_sources(std::uint64_t first, std::span<std::int64_t> out) const;
+  [[nodiscard]] Unexpected damaged_blend(std::string what) const;
+
   std::vector<GptDataset> sets_;
-  std::optional<Blend> blend_;  // of more than one set
+  std::optional<CachedBlend> blend_;  // of more than one set
   std::uint64_t samples_ = 0;
   std::uint64_t vocabulary_ = 0;
   std::uint64_t digest_ = 0;

@@ -60,7 +60,7 @@ Result<Losses> measure(Model& model, const TrainingData& data, std::uint64_t sam
     const MicroBatch batch{{id}, {sample.tokens.begin(), sample.tokens.end()}};
     Activation none;
     STOKER_TRY(loss, model.evaluate({}, batch, none, none));
-    losses.of_source[data.source_of(within)].add(loss);
+    losses.of_source[sample.source].add(loss);
     losses.blended.add(loss);
   }
   return losses;

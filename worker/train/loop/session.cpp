@@ -254,7 +254,7 @@ ExitCode run_session(const SessionOptions& options, const Backend& backend) {
     if (*outcome == StandbyOutcome::Dismissed) return ExitCode::Finished;
     began = monotonic_now();
     const auto text = os::read_file(options.config, configs::kLargestYaml);
-    if (!text || *text != ready.text) {  // changed while we waited: what we prepared is stale
+    if (!text || *text != ready.text || !is_current(*ready.data)) {  // changed meanwhile
       *prepared = prepare(options, backend);
       if (const auto* failure = std::get_if<Failure>(prepared.get())) return failure->code;
     }

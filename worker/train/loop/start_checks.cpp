@@ -29,6 +29,10 @@ Result<InputData> open_input(const recipe::TrainConfig& c) {
   return data;
 }
 
+bool is_current(const InputData& data) {
+  return data.train.is_current() && (!data.validation || data.validation->is_current());
+}
+
 Result<Mesh> mesh_of(const recipe::TrainConfig& c, std::uint32_t world) {
   const std::uint64_t replica = std::uint64_t{c.parallel.tensor} * c.parallel.pipeline;
   if (world == 0 || world % replica != 0)

@@ -17,6 +17,8 @@ struct InputData {
   std::optional<TrainingData> validation;  // where the training evaluates
 };
 Result<InputData> open_input(const recipe::TrainConfig& config);
+// False: a cached index was found damaged since then.
+bool is_current(const InputData& data);
 
 // The world as a mesh; the data-parallel size is what is left of it. Error: ranks are left over.
 Result<Mesh> mesh_of(const recipe::TrainConfig& config, std::uint32_t world);

@@ -27,28 +27,11 @@ Trainer::Trainer(TrainerParts parts, Position position, bool saved)
       position_(position),
       plan_(plan_of(parts.config)),
       total_(plan_.train_iterations(parts.config.train.samples)),
+      ahead_(parts.data),
       sums_(parts.comm, parts.state, parts.config.train.deadline, parts.config.parallel.sequence),
       replay_(parts.comm, parts.model, parts.state, parts.config.train.deadline) {
   if (saved) last_saved_ = position.iteration;
   if (p_.config.checkpoint.asynchronous) staging_.prepare(p_.state, p_.comm.mesh(), p_.comm.rank());
-}
-
-Result<MicroBatch> Trainer::fetch(const TrainingData& data, SampleRange range,
-                                  std::uint64_t sequence) const {
-  MicroBatch batch;
-  for (std::uint64_t id = range.first; id < range.first + range.count; ++id) {
-    // Only a skipped data window leads beyond the end; the order then begins again.
-    STOKER_TRY(sample, data.sample(id % data.samples()));
-    batch.samples.push_back(id);
-    const auto end = sample.tokens.begin() + static_cast<std::ptrdiff_t>(sequence + 1);
-    batch.tokens.insert(batch.tokens.end(), sample.tokens.begin(), end);
-  }
-  return batch;
-}
-
-BatchCut Trainer::cut_of(const Step& step) const {
-  return {position_.consumed_samples + position_.data_offset, step.global, step.micro,
-          p_.comm.mesh().dp};
 }
 
 Result<double> Trainer::compute(Step& step) {
@@ -59,9 +42,11 @@ Result<double> Trainer::compute(Step& step) {
   STOKER_TRY(schedule, p_.pipeline.training(static_cast<std::uint32_t>(cut.micro_steps())));
   if (step.replays) replay_.watch(schedule->ranks[mesh.pipe_rank(p_.comm.rank())]);
   p_.state.zero_gradients();
+  if (fetches_) read_ahead(step);
   ExecutorHooks hooks;
   hooks.fetch = [&](std::uint32_t m) {
-    return fetch(p_.data, cut.samples(m, rank), step.sequence);
+    fetches_ = true;
+    return fetch(p_.data, cut.samples(m, rank), step.sequence, &ahead_);
   };
   hooks.before_op = [&](const recipe::PipelineOp& op) { p_.trace.op_begins(op); };
   hooks.after_op = [&] {

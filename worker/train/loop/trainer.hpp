@@ -10,6 +10,7 @@
 #include "recipe/batch_plan.hpp"
 #include "worker/train/checkpoint/audit.hpp"
 #include "worker/train/checkpoint/save.hpp"
+#include "worker/train/data/read_ahead.hpp"
 #include "worker/train/data/sampler.hpp"
 #include "worker/train/data/samples_log.hpp"
 #include "worker/train/data/training_data.hpp"
@@ -74,7 +75,6 @@ class Trainer {
   Result<Step> step();
   Status gradients(Step& step);  // compute and agree, with the replay where it is due
   Result<double> compute(Step& step);
-  [[nodiscard]] BatchCut cut_of(const Step& step) const;
   Status agree(Step& step);  // numbers and decisions, over all ranks
   // trainer_checks.cpp
   Status compare();  // parameters that several ranks hold
@@ -91,10 +91,14 @@ class Trainer {
   void open_logs();
   void plan_trace();
   void trace_pending();
+  // trainer_samples.cpp
+  [[nodiscard]] BatchCut cut_of(const Step& step) const;
   Status note_samples(const Step& step);
   // The first `sequence` tokens of each sample, and the one that follows them.
-  Result<MicroBatch> fetch(const TrainingData& data, SampleRange range,
-                           std::uint64_t sequence) const;
+  // `ahead`: reads of `data` are planned there.
+  Result<MicroBatch> fetch(const TrainingData& data, SampleRange range, std::uint64_t sequence,
+                           ReadAhead* ahead = nullptr);
+  void read_ahead(const Step& step);  // our samples of this step and of the next
   Status evaluate();
   // Saves now; `later`: may end while the training goes on. False: nothing was saved, and the
   // reason was reported.
@@ -111,6 +115,8 @@ class Trainer {
   Position position_;
   recipe::BatchPlan plan_;
   std::uint64_t total_ = 0;
+  ReadAhead ahead_;
+  bool fetches_ = false;  // a rank in the middle of the pipeline reads no samples
   GradientSums sums_;
   Replay replay_;
   std::optional<Norms> norms_;  // of the last step that was logged
@@ -124,6 +130,7 @@ class Trainer {
   Duration last_iteration_{}, last_save_{};
   bool disk_full_ = false;           // why the last save failed
   bool numbers_differ_ = false;      // why the training ends
+  bool data_unreadable_ = false;     // likewise
   bool samples_log_failed_ = false;  // reported once
   ExitCode code_ = ExitCode::Finished;
 };

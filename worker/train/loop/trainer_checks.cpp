@@ -22,6 +22,7 @@ wire::NumbersDiffer event_of(Iteration iteration, const char* check, std::string
 ExitCode Trainer::ended(const Error& error) {
   complain(error);
   if (numbers_differ_) return ExitCode::NumbersDiffer;
+  if (data_unreadable_) return ExitCode::DataUnreadable;
   if (is_out_of_memory(error)) return ExitCode::DeviceMemory;
   if (!p_.state.device().finish_copies()) return ExitCode::DeviceFailed;
   return p_.pulse.peer_lost() ? ExitCode::PeerLost : ExitCode::Failed;

@@ -1,5 +1,5 @@
-// The saving half of the trainer: what goes into the manifest and into the samples log, and what is
-// reported about the outcome.
+// The saving half of the trainer: what goes into the manifest, and what is reported about the
+// outcome.
 #include <fmt/format.h>
 
 #include "worker/train/loop/trainer.hpp"
@@ -11,17 +11,6 @@ namespace {
 constexpr Duration kSlowestSave = 20min;  // added to a step's deadline: disks are slower than peers
 
 }  // namespace
-
-Status Trainer::note_samples(const Step& step) {
-  if (!samples_log_) return ok();
-  const std::uint64_t first = position_.consumed_samples + position_.data_offset;
-  const std::uint64_t last = first + step.global - 1;
-  const bool wraps = last >= p_.data.samples();
-  return samples_log_->append(
-      {position_.iteration.next(), first, last,
-       wraps ? std::map<std::uint32_t, std::uint64_t>{} : p_.data.source_counts(first, last),
-       p_.environment.generation, p_.environment.attempt});
-}
 
 wire::Manifest Trainer::manifest() const {
   wire::Manifest m;
