@@ -1,19 +1,17 @@
 #include "cli/read/writers.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <set>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/own_folder.hpp"
+#include "common/os/way.hpp"
 #include "common/os/writers.hpp"
 #include "configs/schema/run_checks.hpp"
 
@@ -27,49 +25,9 @@ bool is_of_another(const std::string& path) {
 }
 
 std::string fix_of(const std::string& path) {
-  return is_of_another(path) ? "use a copy that only you can write"
-                             : "keep it where only you can write: chmod go-w " + path;
-}
-
-// Variables by which programs find what they load and execute, and what stands between the names in
-// their values.
-struct Loaded {
-  const char* variable;
-  const char* between = "";
-};
-constexpr std::array kLoaded{
-    Loaded{"PATH", ":"}, Loaded{"HOME"},
-    // The loader of programs, the C library, shells
-    Loaded{"LD_PRELOAD", ": "}, Loaded{"LD_LIBRARY_PATH", ":;"}, Loaded{"LD_AUDIT", ":"},
-    Loaded{"GCONV_PATH", ":"}, Loaded{"BASH_ENV"}, Loaded{"ENV"},
-    // Python and other languages
-    Loaded{"PYTHONPATH", ":"}, Loaded{"PYTHONHOME", ":"}, Loaded{"PYTHONSTARTUP"},
-    Loaded{"PYTHONUSERBASE"}, Loaded{"PYTHONPYCACHEPREFIX"}, Loaded{"PERL5LIB", ":"},
-    Loaded{"JULIA_LOAD_PATH", ":"}, Loaded{"JULIA_DEPOT_PATH", ":"}, Loaded{"NODE_PATH", ":"},
-    Loaded{"RUBYLIB", ":"},
-    // Compiled or downloaded code that is kept and loaded again
-    Loaded{"TORCH_EXTENSIONS_DIR"}, Loaded{"TORCHINDUCTOR_CACHE_DIR"}, Loaded{"TRITON_CACHE_DIR"},
-    Loaded{"TORCH_HOME"}, Loaded{"HF_HOME"}, Loaded{"HF_MODULES_CACHE"}, Loaded{"CUDA_CACHE_PATH"},
-    Loaded{"XDG_CACHE_HOME"}, Loaded{"XDG_CONFIG_HOME"}, Loaded{"XDG_DATA_HOME"},
-    Loaded{"NUMBA_CACHE_DIR"}, Loaded{"HF_HUB_CACHE"}, Loaded{"TRANSFORMERS_CACHE"},
-    // Compilers that such code is made with
-    Loaded{"CC"}, Loaded{"CXX"}, Loaded{"CUDA_HOME"}, Loaded{"CUDA_PATH"},
-    Loaded{"TRITON_PTXAS_PATH"}, Loaded{"TRITON_LIBCUDA_PATH"},
-    // Plugins
-    Loaded{"CUDA_INJECTION64_PATH"}, Loaded{"NCCL_NET_PLUGIN"}, Loaded{"NCCL_TUNER_PLUGIN"},
-    Loaded{"NCCL_PROFILER_PLUGIN"}, Loaded{"NCCL_CONF_FILE"}, Loaded{"OPAL_PREFIX"},
-    Loaded{"UCX_MODULE_DIR"}, Loaded{"FI_PROVIDER_PATH", ":"},
-    Loaded{"OMPI_MCA_mca_base_component_path", ":"}, Loaded{"OPENSSL_CONF"},
-    Loaded{"OPENSSL_MODULES"}, Loaded{"OPENSSL_ENGINES"}};
-
-std::vector<std::string> names_in(std::string_view value, std::string_view between) {
-  std::vector<std::string> names;
-  while (true) {
-    const auto end = between.empty() ? std::string_view::npos : value.find_first_of(between);
-    names.emplace_back(value.substr(0, end));
-    if (end == std::string_view::npos) return names;
-    value.remove_prefix(end + 1);
-  }
+  if (is_of_another(path)) return "use a copy that only you can write";
+  const bool ours = ::access(path.c_str(), W_OK) == 0;
+  return "keep it where only you can write" + (ours ? ": chmod go-w " + path : "");
 }
 
 // A folder in which programs look for files of any name.
@@ -82,13 +40,42 @@ std::optional<OtherWriter> other_maker_in(const std::string& folder) {
                          : "name a folder that only you can write, or chmod go-w " + folder};
 }
 
+// In a user namespace (a container without root) folders of the host have an owner that it does not
+// know: who that is cannot be said.
+bool has_unknown_owner(const std::string& folder) {
+  constexpr uid_t kOverflow = 65534;
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0 || info.st_uid != kOverflow) return false;
+  std::istringstream map(os::read_file("/proc/self/uid_map").value_or(""));
+  std::uint64_t inside = 0, outside = 0, count = 0;
+  map >> inside >> outside >> count;
+  return count <= kOverflow;
+}
+
+// Who may put another file in its place, or another folder in the place of one that it lies in:
+// that takes no more than writing the folder above.
+std::optional<OtherWriter> other_replacer_of(std::filesystem::path path) {
+  std::error_code error;
+  for (auto folder = path.parent_path(); folder != path; folder = path.parent_path()) {
+    if (const std::string who = os::other_writer(folder);
+        !who.empty() && !has_unknown_owner(folder))
+      return OtherWriter{
+          fmt::format("{}: {} can put another {} in the place of {}, {}", folder.string(), who,
+                      std::filesystem::is_directory(path, error) ? "folder" : "file",
+                      path.filename().string(), kSo),
+          fix_of(folder)};
+    path = folder;
+  }
+  return std::nullopt;
+}
+
 // What is not there yet: who may make it, or the first folder on the way that is missing.
 std::optional<OtherWriter> other_maker_of(std::filesystem::path missing) {
   std::error_code error;
   for (auto folder = missing.parent_path(); folder != missing; folder = missing.parent_path()) {
     if (std::filesystem::is_directory(folder, error)) {
       const std::string who = os::other_maker(folder);
-      if (who.empty()) return std::nullopt;
+      if (who.empty()) return other_replacer_of(folder);
       return OtherWriter{
           fmt::format("{} is not there: {} can make it, {}", missing.string(), who, kSo),
           "leave it out, or make it where only you can write"};
@@ -96,21 +83,6 @@ std::optional<OtherWriter> other_maker_of(std::filesystem::path missing) {
     missing = folder;
   }
   return std::nullopt;
-}
-
-bool is_script(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;
-  if (path.ends_with(".py") || path.ends_with(".sh")) return true;
-  // Its owner can hold open(2) by a lease, or by a FIFO that he puts there now.
-  const os::Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!file) return errno == EWOULDBLOCK;  // leased: it may be one
-  struct stat info {};
-  std::array<char, 2> head{};
-  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
-      ::pread(file.get(), head.data(), head.size(), 0) != static_cast<ssize_t>(head.size()))
-    return false;
-  return head == std::array{'#', '!'};
 }
 
 }  // namespace
@@ -123,15 +95,13 @@ std::optional<OtherWriter> other_writer_of(const std::string& path) {
     if (auto maker = other_maker_in(path)) return maker;
   if (const std::string who = os::other_writer(path); !who.empty())
     return OtherWriter{fmt::format("{}: {} can write it, {}", path, who, kSo), fix_of(path)};
+  if (const Status way = os::check_way(std::filesystem::absolute(path, error)); !way)
+    return OtherWriter{fmt::format("{}: {}, {}", path, way.error().what, kSo),
+                       "name what the link leads to"};
   // Of a link both count: who may lead it elsewhere, and who may exchange what it leads to.
-  const std::filesystem::path real = std::filesystem::canonical(path, error);
-  for (const std::filesystem::path& file : {std::filesystem::absolute(path, error), real}) {
-    const std::string folder = file.parent_path();
-    if (const std::string who = os::other_writer(folder); !who.empty())
-      return OtherWriter{fmt::format("{}: {} can put another file in the place of {}, {}", folder,
-                                     who, file.filename().string(), kSo),
-                         fix_of(folder)};
-  }
+  for (const std::filesystem::path& file :
+       {std::filesystem::absolute(path, error), std::filesystem::canonical(path, error)})
+    if (auto other = other_replacer_of(file)) return other;
   return std::nullopt;
 }
 
@@ -139,39 +109,6 @@ std::optional<OtherWriter> other_writer_of(const Executed& file) {
   auto other = other_writer_of(file.path);
   if (other && !file.why.empty()) other->found += fmt::format(" ({})", file.why);
   return other;
-}
-
-std::vector<Executed> files_executed(const std::string& run_file, const core::RunPolicy& policy) {
-  const core::TrainPolicy& train = policy.train;
-  std::vector<Executed> files{{run_file, ""}};
-  const auto add = [&files](const std::string& path, const std::string& why = "") {
-    if (const Executed file{path, why}; std::find(files.begin(), files.end(), file) == files.end())
-      files.push_back(file);
-  };
-  const auto add_scripts = [&](const std::vector<std::string>& command) {
-    for (const std::string& word : command)
-      if (const std::string path = configs::path_from(policy.directory, word); is_script(path))
-        add(path);
-  };
-  const auto add_loaded = [&](const std::map<std::string, std::string>& environment,
-                              const std::string& key) {
-    for (const Loaded& loaded : kLoaded)
-      if (const auto found = environment.find(loaded.variable);
-          found != environment.end() && !found->second.empty())
-        for (const std::string& name : names_in(found->second, loaded.between))
-          if (const std::string path = configs::path_from(policy.directory, name);
-              os::exists(path) || name.find('/') != std::string::npos)
-            add(path, fmt::format("{} in {}", loaded.variable, key));
-  };
-  for (const std::string& path : {train.batch_script, train.setup, train.agent})
-    if (os::exists(path)) add(path);
-  add_scripts(train.command);
-  add_loaded(train.environment, "train.environment");
-  for (const core::FollowerPolicy& follower : policy.after) {
-    add_scripts(follower.command);
-    add_loaded(follower.environment, "environment of after");
-  }
-  return files;
 }
 
 void warn_of_writers(const Console& console, const std::vector<Executed>& files) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/read/executed.hpp"
 #include "core/policy.hpp"
 
 namespace stoker::cli {
@@ -15,22 +16,11 @@ struct OtherWriter {
   std::string found;  // "/team/job.sh: alice can write it, and so decides …"
   std::string fix;
 };
-// Of a folder: who may put files into it; of what is not there: who may make it.
+// Of a file also who may replace it, or one of the folders that it lies in; of a folder who may put
+// files into it; of what is not there who may make it.
 std::optional<OtherWriter> other_writer_of(const std::string& path);
 
-struct Executed {
-  std::string path;
-  std::string why;  // "LD_PRELOAD in train.environment"; "" = RUN.yaml names it itself
-  bool operator==(const Executed&) const = default;
-};
 std::optional<OtherWriter> other_writer_of(const Executed& file);
-
-// RUN.yaml and what it has executed, read again each time: train.batch_script at each submission,
-// train.agent, train.setup and the scripts in train.command at each start, those in the commands of
-// `after` at each checkpoint, and what programs load that the variables of their `environment` name
-// (PATH, LD_PRELOAD, PYTHONPATH …). Other programs and scripts that do not exist on this host are
-// left out.
-std::vector<Executed> files_executed(const std::string& run_file, const core::RunPolicy& policy);
 
 // One line on standard error for each of these files that others can write or replace.
 void warn_of_writers(const Console& console, const std::vector<Executed>& files);

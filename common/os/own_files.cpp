@@ -1,6 +1,7 @@
 // Walks with openat(2) and judges what is open: nothing can be exchanged between look and use.
 #include "common/os/own_files.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <dirent.h>

@@ -1,9 +1,12 @@
 #include "common/os/writers.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <memory>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +27,31 @@ std::string group_name_of(gid_t group) {
   return fmt::format("gid {}", group);
 }
 
+// Another person among the members of a group that has its owner's name: `usermod -aG alice bob` is
+// a usual way to share. Who has it as his own group is asked in /etc/passwd alone: directories of
+// users are not listed for that. Users of the system are trusted as root is.
+std::string other_member(gid_t group, uid_t owner) {
+  constexpr uid_t kPeople = 1000;  // and above
+  std::vector<char> buffer(256u << 10), entry(16u << 10);
+  const auto is_other = [owner](const passwd& user) {
+    return user.pw_uid != owner && user.pw_uid >= kPeople;
+  };
+  struct group record {};
+  struct group* found = nullptr;
+  passwd person{};
+  passwd* user = nullptr;
+  if (::getgrgid_r(group, &record, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    for (char** member = record.gr_mem; *member != nullptr; ++member)
+      if (::getpwnam_r(*member, &person, entry.data(), entry.size(), &user) == 0 &&
+          user != nullptr && is_other(*user))
+        return *member;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> users(std::fopen("/etc/passwd", "re"),
+                                                              &std::fclose);
+  while (users && ::fgetpwent_r(users.get(), &person, entry.data(), entry.size(), &user) == 0)
+    if (user->pw_gid == group && is_other(*user)) return user->pw_name;
+  return "";
+}
+
 // `made`: files of new names are meant, which a sticky folder takes from all who may write it.
 std::string who_writes(int fd, bool made) {
   struct stat info {};
@@ -36,8 +64,11 @@ std::string who_writes(int fd, bool made) {
   if ((info.st_mode & S_IWOTH) != 0) return "everybody";
   if ((info.st_mode & S_IWGRP) == 0) return "";
   const std::string group = group_name_of(info.st_gid);
+  if (group != owner) return "group " + group;
+  if (const std::string member = other_member(info.st_gid, info.st_uid); !member.empty())
+    return fmt::format("group {} ({})", group, member);
   // With an ACL these bits say what its users and groups may do at most.
-  return group != owner ? "group " + group : has_acl(fd) ? "the users of its ACL" : "";
+  return has_acl(fd) ? "the users of its ACL" : "";
 }
 
 Fd open_to_judge(const std::string& path) {

@@ -10,8 +10,9 @@
 namespace stoker::os {
 
 // Who besides us and root may write what is open, or what is at the path (which may be a link):
-// "alice", "group team", "everybody"; "" = no other user. A group that has its owner's name is the
-// owner's own. Of a sticky folder, where others replace no file of ours: its owner alone.
+// "alice", "group team", "everybody"; "" = no other user. A group that has its owner's name and no
+// other member is the owner's own. Of a sticky folder, where others replace no file of ours: its
+// owner alone.
 std::string other_writer(int fd);
 std::string other_writer(const std::string& path);
 // Who else may put a file of a new name into the folder, sticky or not.

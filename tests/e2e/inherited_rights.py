@@ -162,6 +162,30 @@ def a_reload_takes_no_file_of_others(site):
     owner_writes(text.replace("exit_before_limit: 4s", "exit_before_limit: 5s"), "the owner's own change")
 
 
+def an_own_group_that_is_shared_is_no_own_one(site):
+    """`usermod -aG alice bob`: the group of the owner's name has another member, and umask 002 lets it write."""
+    subprocess.run(["usermod", "-aG", OWNER, MATE], check=True)
+    try:
+        site.start_daemon()
+        path = site.config()
+        os.chmod(path, 0o664)
+        text = open(path, encoding="utf-8").read()
+        said = site.stoker("run", path, "--yes").stderr
+        check(f"group {OWNER} ({MATE}) can write it, and so decides" in said, f"no warning: {said}")
+        site.wait_iteration(5)
+        evil = text.replace(f"[/usr/bin/python3, {site.script}]", f"[/bin/sh, -c, 'id -un > {site.folder}/owned']")
+        check(evil != text, "the command was not found in RUN.yaml")
+        site.as_user(MATE, "/bin/sh", "-c", f"cat > {path}", text=evil, ok=True)
+        site.daemon.send_signal(signal.SIGHUP)
+        site.wait(lambda: any(a["kind"] == "policy_refused" and MATE in a["summary"] for a in site.status()["alerts"]), 30, "the alert")
+        site.stoker("restart", site.run, "--reason", "x", ok=False)
+        site.wait_state("training", 60)
+        check(not any(e["kind"] == "policy_changed" for e in site.events()), "the colleague's policy was taken")
+        check(not site.marks(), "a colleague's command ran as the owner")
+    finally:
+        subprocess.run(["gpasswd", "-d", MATE, OWNER], check=True, capture_output=True)
+
+
 def what_was_confirmed_is_what_runs(site):
     """RUN.yaml is exchanged while `stoker run` waits for the answer."""
     site.start_daemon()
@@ -215,7 +239,8 @@ def what_a_colleague_planted_is_refused(site):
 make_users()
 try:
     main(a_default_acl_gives_nothing_away, an_old_folder_keeps_its_readers, what_a_follower_makes_is_the_owners,
-         who_writes_the_configuration_is_named, a_reload_takes_no_file_of_others, what_was_confirmed_is_what_runs,
+         who_writes_the_configuration_is_named, a_reload_takes_no_file_of_others,
+         an_own_group_that_is_shared_is_no_own_one, what_was_confirmed_is_what_runs,
          what_a_colleague_planted_is_refused, site_of=SharedSite)
 finally:
     remove_users()
