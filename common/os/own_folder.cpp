@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
@@ -50,6 +52,23 @@ Status OwnFolder::rename(const std::string& from, const std::string& to) const {
   if (::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0)
     return failed("cannot rename into place", path_ + "/" + to);
   return ok();
+}
+
+Result<std::vector<std::string>> OwnFolder::names() const {
+  return list_directory(fmt::format("/proc/self/fd/{}", fd_.get()));
+}
+
+Status OwnFolder::remove(const std::string& name) const {
+  if (::unlinkat(fd_.get(), name.c_str(), 0) != 0)
+    return failed("cannot remove", path_ + "/" + name);
+  return ok();
+}
+
+bool OwnFolder::is_at_path() const {
+  struct stat open {
+  }, named{};
+  return ::fstat(fd_.get(), &open) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
 Status OwnFolder::sync() const {

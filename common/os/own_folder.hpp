@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
@@ -23,6 +24,11 @@ class OwnFolder {
   // With an Error errno is that of the system call.
   Status rename(const std::string& from, const std::string& to) const;
   Status sync() const;  // names of files
+  // What is in it, sorted; no "." and "..".
+  Result<std::vector<std::string>> names() const;
+  Status remove(const std::string& name) const;  // a file
+  // Whether the path still leads to this folder: another user may have exchanged it.
+  [[nodiscard]] bool is_at_path() const;
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

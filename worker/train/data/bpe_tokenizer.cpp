@@ -74,7 +74,7 @@ std::vector<std::string> spellings(const Merges& merges) {
 
 class BpeTokenizer : public Tokenizer {
  public:
-  explicit BpeTokenizer(const Merges& merges) : spellings_(spellings(merges)) {
+  explicit BpeTokenizer(const Merges& merges) : merges_(merges), spellings_(spellings(merges)) {
     rank_.reserve(merges.size());
     for (std::size_t i = 0; i < merges.size(); ++i)
       rank_.try_emplace(pair_key(merges[i].first, merges[i].second), static_cast<TokenId>(i));
@@ -95,6 +95,7 @@ class BpeTokenizer : public Tokenizer {
   }
 
   [[nodiscard]] std::uint64_t vocabulary() const override { return spellings_.size() + 1; }
+  [[nodiscard]] std::string merges_text() const override { return format_merges(merges_); }
 
  private:
   struct Hash {
@@ -168,6 +169,7 @@ class BpeTokenizer : public Tokenizer {
     return ids;
   }
 
+  Merges merges_;
   std::vector<std::string> spellings_;
   std::unordered_map<std::uint64_t, TokenId> rank_;  // pair -> place in the merges; never iterated
   std::unordered_map<std::string, std::vector<TokenId>, Hash, std::equal_to<>> cache_;

@@ -40,6 +40,10 @@ std::string Tokenizer::decode(std::span<const TokenId> ids) const {
   return text;
 }
 
+std::string Tokenizer::merges_text() const {
+  return format_merges({});
+}
+
 std::unique_ptr<Tokenizer> make_byte_tokenizer() {
   return std::make_unique<ByteTokenizer>();
 }

@@ -23,6 +23,8 @@ class Tokenizer {
   // The bytes of an id; "<|endoftext|>" for end_of_document(), "<|id|>" for an unknown one.
   [[nodiscard]] virtual std::string text_of(TokenId id) const = 0;
   [[nodiscard]] virtual std::uint64_t vocabulary() const = 0;  // ids are below it
+  // The text of its merges file: the header alone where it has none.
+  [[nodiscard]] virtual std::string merges_text() const;
   [[nodiscard]] TokenId end_of_document() const { return static_cast<TokenId>(vocabulary()) - 1; }
   [[nodiscard]] std::string decode(std::span<const TokenId> ids) const;
 };

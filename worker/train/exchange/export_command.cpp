@@ -1,12 +1,17 @@
 #include "worker/train/exchange/export_command.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/own_folder.hpp"
+#include "common/os/random.hpp"
 #include "worker/train/checkpoint/direct_writer.hpp"
 #include "worker/train/data/tokenizer.hpp"
 #include "worker/train/exchange/checkpoint_parameters.hpp"
@@ -19,7 +24,6 @@ namespace stoker::train {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kMergesLimit = 64u << 20;
 
 struct Shard {
   std::string file;
@@ -46,9 +50,9 @@ std::vector<Shard> cut(const std::vector<Gpt2Tensor>& tensors, std::size_t each,
 
 class Exporter {
  public:
-  Exporter(const CheckpointParameters& from, std::string folder)
+  Exporter(const CheckpointParameters& from, const os::OwnFolder& folder)
       : from_(from),
-        folder_(std::move(folder)),
+        folder_(folder),
         tensors_(gpt2_tensors(from.whole(), from.model().heads)),
         each_(size_of(from.element())) {
     std::uint64_t largest = 0;  // reserved at once: growing would hold an old and a new one
@@ -78,19 +82,14 @@ class Exporter {
   }
 
   // GPT-2's files; bytes are its alphabet without merges.
-  Status write_tokenizer(const std::string& prefix, const Tokenizer& tokenizer) const {
+  Status write_tokenizer(const Tokenizer& tokenizer) const {
     Json vocabulary = Json::object();
     for (TokenId id = 0; id < tokenizer.end_of_document(); ++id)
       vocabulary.emplace(printable_symbols(tokenizer.text_of(id)), id);
     const std::string end = tokenizer.text_of(tokenizer.end_of_document());
     vocabulary[end] = tokenizer.end_of_document();
-    std::string merges = "#version: 0.2\n";
-    if (os::exists(prefix + ".merges.txt")) {
-      STOKER_TRY(text, os::read_file(prefix + ".merges.txt", kMergesLimit));
-      merges = std::move(text);
-    }
     STOKER_TRY_STATUS(put("vocab.json", vocabulary));
-    STOKER_TRY_STATUS(os::replace_file(folder_ + "/merges.txt", merges, os::Durability::Synced));
+    STOKER_TRY_STATUS(folder_.put("merges.txt", tokenizer.merges_text()));
     return put("tokenizer_config.json", Json{{"tokenizer_class", "GPT2Tokenizer"},
                                              {"add_prefix_space", false},
                                              {"bos_token", end},
@@ -105,7 +104,7 @@ class Exporter {
   }
 
   Status put(const std::string& name, const Json& document) const {
-    return os::replace_file(folder_ + "/" + name, document.dump(2) + "\n", os::Durability::Synced);
+    return folder_.put(name, document.dump(2) + "\n");
   }
 
   Status write_shard(const Shard& shard) {
@@ -113,8 +112,7 @@ class Exporter {
     for (const std::size_t i : shard.tensors)
       entries.push_back({name_of_tensor(i), each_ == 8 ? "F64" : "F32", tensors_[i].shape});
     const std::string start = safetensors_start(entries);
-    STOKER_TRY(folder, os::OwnFolder::open(folder_));
-    STOKER_TRY(out, DirectWriter::create(folder, shard.file, start.size() + shard.bytes));
+    STOKER_TRY(out, DirectWriter::create(folder_, shard.file, start.size() + shard.bytes));
     STOKER_TRY_STATUS(out->write(start.data(), start.size()));
     for (const std::size_t i : shard.tensors) {
       buffer_.resize(tensors_[i].parameter->count * each_);
@@ -128,14 +126,17 @@ class Exporter {
   }
 
   const CheckpointParameters& from_;
-  std::string folder_;
+  const os::OwnFolder& folder_;
   std::vector<Gpt2Tensor> tensors_;
   std::size_t each_;
   std::vector<char> buffer_;
 };
 
 Status write_folder(const CheckpointParameters& from, const ExportOptions& o,
-                    const std::string& folder, bool& tokenizer_written) {
+                    const os::OwnFolder& folder, bool& tokenizer_written) {
+  STOKER_TRY(names, folder.names());
+  if (!names.empty())  // another user gave this name to another folder of ours
+    return fail("is not the empty folder that was made", folder.path());
   const std::string prefix = from.tokenizer(o.tokenizer);
   std::unique_ptr<Tokenizer> tokenizer;
   if (!prefix.empty()) {
@@ -151,8 +152,45 @@ Status write_folder(const CheckpointParameters& from, const ExportOptions& o,
   STOKER_TRY_STATUS(exporter.write_config(
       tokenizer ? std::optional<int>(tokenizer->end_of_document()) : std::nullopt));
   tokenizer_written = tokenizer != nullptr;
-  if (tokenizer) STOKER_TRY_STATUS(exporter.write_tokenizer(prefix, *tokenizer));
-  return os::sync_directory(folder);
+  if (tokenizer) STOKER_TRY_STATUS(exporter.write_tokenizer(*tokenizer));
+  return folder.sync();
+}
+
+bool is_export_file(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kNames{
+      "config.json",           "vocab.json",       "generation_config.json", "merges.txt",
+      "tokenizer_config.json", "model.safetensors"};
+  if (name.ends_with(".new")) name.remove_suffix(4);  // what folder.put() was writing
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         name == "model.safetensors.index.json" ||
+         (name.starts_with("model-") && name.ends_with(".safetensors"));
+}
+
+// Writes a folder beside `output`, then gives it that name. Others may be able to write the folder
+// around it: everything goes by what was opened, and what they exchanged stays as it is.
+Status write_export(const CheckpointParameters& from, const ExportOptions& o,
+                    const std::string& output, bool& tokenizer_written) {
+  const fs::path aside = fmt::format("{}.partial.{}", output, os::random_hex(16));
+  const std::string around = aside.has_parent_path() ? aside.parent_path().string() : ".";
+  STOKER_TRY_STATUS(os::make_directories(around));
+  if (::mkdir(aside.c_str(), 0755) != 0)
+    return fail(errno_error(errno, "cannot create", aside.string()));
+  const auto folder = os::OwnFolder::open(aside);
+  if (!folder) return fail(folder.error());
+  Status done = write_folder(from, o, *folder, tokenizer_written);
+  if (done && !folder->is_at_path())
+    done = fail("another user has put something else in its place", aside,
+                "export into a folder that only you can write");
+  if (done) {
+    ::rmdir(output.c_str());
+    if (::rename(aside.c_str(), output.c_str()) == 0) return ok();
+    done = fail(errno_error(errno, "cannot rename the finished export into place", output));
+  }
+  if (const auto names = folder->names())
+    for (const std::string& name : *names)
+      if (is_export_file(name)) (void)folder->remove(name);
+  ::rmdir(aside.c_str());
+  return done;
 }
 
 int failed(ExitCode code, const Error& error) {
@@ -171,22 +209,10 @@ int run_export(const ExportOptions& o) {
   if (!from) return failed(ExitCode::CheckpointRefused, from.error());
   std::string output = o.output;
   while (output.size() > 1 && output.back() == '/') output.pop_back();
-  const std::string aside = fmt::format("{}.partial.{}", output, ::getpid());
-  if (Status made = os::make_directories(aside); !made)
-    return failed(is_disk_full(made.error()) ? ExitCode::DiskFull : ExitCode::Configuration,
-                  made.error());
   bool tokenizer = false;
-  Status done = write_folder(*from, o, aside, tokenizer);
-  if (done) {
-    ::rmdir(output.c_str());
-    if (::rename(aside.c_str(), output.c_str()) != 0)
-      done = fail(errno_error(errno, "cannot rename the finished export into place", output));
-  }
-  if (!done) {
-    fs::remove_all(aside, ignored);
+  if (const Status done = write_export(*from, o, output, tokenizer); !done)
     return failed(is_disk_full(done.error()) ? ExitCode::DiskFull : ExitCode::Configuration,
                   done.error());
-  }
   say(fmt::format("{}: {} tensors, {} parameters of iteration {}{}", output,
                   from->whole().parameters.size(), from->whole().scalars(),
                   from->manifest().iteration.value,
