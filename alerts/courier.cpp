@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <curl/curl.h>
+#include <fmt/format.h>
 #include <mutex>
 #include <sys/socket.h>
 
@@ -44,6 +45,7 @@ struct Courier::Transfer {
   bool cut_off = false;
   std::vector<std::string> secrets;
   os::Guard guard = os::Guard::Anyone;
+  bool by_proxy = false;      // the guard is of a proxy of this host, which would get a password
   bool is_connected = false;  // the socket that was opened last
   Duration limit_of_time{};
   os::ConversationLimit conversation;
@@ -104,6 +106,9 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &Transfer::connected);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, this);
+    by_proxy = guard == os::Guard::Anyone && !url.starts_with("http://") &&
+               os::guard_of_proxy() != os::Guard::Anyone;
+    if (by_proxy) guard = os::guard_of_proxy();
     if (guard == os::Guard::OnlyHere) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     if (authorities.empty()) return;
     curl_blob blob{const_cast<char*>(authorities.data()), authorities.size(), CURL_BLOB_COPY};
@@ -124,7 +129,8 @@ struct Courier::Transfer {
       answer.error = masked(answer.error, secrets);
     }
     if (code != CURLE_OK && !distrust.empty())
-      answer.error = distrust + "; insecure: true sends it all the same";
+      answer.error = distrust + (by_proxy ? "; https_proxy or all_proxy names it, with a password"
+                                          : "; insecure: true sends it all the same");
     curl_off_t seconds = 0;
     if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
       answer.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
@@ -135,11 +141,13 @@ struct Courier::Transfer {
 
 struct Courier::Impl {
   CURLM* multi = nullptr;
-  std::map<CURL*, std::unique_ptr<Transfer>> transfers;
+  std::map<CURL*, std::shared_ptr<Transfer>> transfers;
 };
 
 Courier::Courier()
-    : impl_(std::make_unique<Impl>()), files_(std::make_unique<Lanes<bool>>([this] { wake(); })) {
+    : impl_(std::make_unique<Impl>()),
+      files_(std::make_unique<Lanes<bool>>([this] { wake(); })),
+      apart_(std::make_unique<Lanes<Answer>>([this] { wake(); })) {
   initialise_once();
   impl_->multi = curl_multi_init();
   STOKER_CHECK(impl_->multi != nullptr, "curl_multi_init");
@@ -147,7 +155,8 @@ Courier::Courier()
 }
 
 Courier::~Courier() {
-  files_.reset();  // its threads wake what is ended here
+  files_.reset();  // their threads wake what is ended here
+  apart_.reset();
   for (auto& [easy, transfer] : impl_->transfers) curl_multi_remove_handle(impl_->multi, easy);
   impl_->transfers.clear();
   curl_multi_cleanup(impl_->multi);
@@ -175,7 +184,7 @@ void Courier::start(std::uint64_t id, const Request& request) {
 }
 
 void Courier::send(std::uint64_t id, const HttpRequest& request) {
-  auto transfer = std::make_unique<Transfer>();
+  const auto transfer = std::make_shared<Transfer>();
   CURL* easy = transfer->easy;
   transfer->id = id;
   transfer->sent = request.body;
@@ -195,11 +204,14 @@ void Courier::send(std::uint64_t id, const HttpRequest& request) {
                    static_cast<curl_off_t>(transfer->sent.size()));
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Transfer::keep);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer.get());
-  add(std::move(transfer));
+  // Who listens is asked of the kernel by a connection, which a stranger can let wait.
+  if (transfer->guard != os::Guard::Anyone) return perform_apart(id, transfer, request.timeout);
+  curl_multi_add_handle(impl_->multi, easy);
+  impl_->transfers.emplace(easy, transfer);
 }
 
 void Courier::send(std::uint64_t id, const MailRequest& request) {
-  auto transfer = std::make_unique<Transfer>();
+  const auto transfer = std::make_shared<Transfer>();
   CURL* easy = transfer->easy;
   transfer->id = id;
   transfer->sent = request.message;
@@ -226,19 +238,22 @@ void Courier::send(std::uint64_t id, const MailRequest& request) {
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer.get());
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Transfer::keep);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer.get());
-  add(std::move(transfer));
+  perform_apart(id, transfer, request.timeout);
 }
 
-void Courier::add(std::unique_ptr<Transfer> transfer) {
-  CURL* easy = transfer->easy;
-  curl_multi_add_handle(impl_->multi, easy);
-  impl_->transfers.emplace(easy, std::move(transfer));
+void Courier::perform_apart(std::uint64_t id, const std::shared_ptr<Transfer>& transfer,
+                            Duration timeout) {
+  // Behind libcurl's own limits, and behind the end of the socket.
+  apart_->start(id, fmt::format("request {}", id), timeout + 4 * os::kOverdue,
+                [transfer]() -> Result<Answer> {
+                  return transfer->answer(curl_easy_perform(transfer->easy));
+                });
 }
 
 void Courier::poll(Duration timeout) {
   std::vector<curl_waitfd> extra;
   for (const int fd : commands_.descriptors()) extra.push_back({fd, CURL_WAIT_POLLIN, 0});
-  const Duration most = files_->patience(commands_.patience(timeout));
+  const Duration most = apart_->patience(files_->patience(commands_.patience(timeout)));
   const long ms = std::clamp(milliseconds(most), 0L, long{kLongestWaitMs});
   curl_multi_poll(impl_->multi, extra.empty() ? nullptr : extra.data(),
                   static_cast<unsigned>(extra.size()), static_cast<int>(ms), nullptr);
@@ -258,6 +273,14 @@ std::vector<std::pair<std::uint64_t, Answer>> Courier::wait(Duration timeout) {
     if (!written) answer.error = written.error().message();
     answers.emplace_back(id, std::move(answer));
   }
+  for (auto& [id, sent] : apart_->collect()) {
+    Answer answer;
+    if (sent)
+      answer = *std::move(sent);
+    else
+      answer.error = sent.error().what;
+    answers.emplace_back(id, std::move(answer));
+  }
   int left = 0;
   while (CURLMsg* message = curl_multi_info_read(impl_->multi, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
@@ -275,7 +298,8 @@ void Courier::wake() {
 }
 
 std::size_t Courier::under_way() const {
-  return impl_->transfers.size() + commands_.under_way() + files_->under_way() + ready_.size();
+  return impl_->transfers.size() + commands_.under_way() + files_->under_way() +
+         apart_->under_way() + ready_.size();
 }
 
 }  // namespace stoker::alerts

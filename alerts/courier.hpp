@@ -1,8 +1,9 @@
-// Courier: performs the sinks' requests, many at once, on the one thread that calls it. HTTP and
-// SMTP go through libcurl's multi interface: http, https, smtp, smtps only; no redirects;
-// certificates are checked; of an answer at most 1 KiB is kept (of SMTP 16 KiB). Commands are
-// children with a time limit. A file is appended to on a thread of its own, for its file system may
-// not answer.
+// Courier: performs the sinks' requests, many at once. HTTP goes through libcurl's multi interface,
+// on the one thread that calls; http and https only; no redirects; certificates are checked; of an
+// answer at most 1 KiB is kept (of SMTP 16 KiB). Commands are children with a time limit. On a
+// thread of its own goes what others can hold up: a mail (smtp, smtps), for libcurl waits for the
+// answer to QUIT in the middle of its other work; a request for which it matters who listens on
+// this host; and a file that is appended to, for its file system may not answer.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +36,12 @@ class Courier {
   struct Impl;
   void send(std::uint64_t id, const HttpRequest& request);
   void send(std::uint64_t id, const MailRequest& request);
-  void add(std::unique_ptr<Transfer> transfer);
+  void perform_apart(std::uint64_t id, const std::shared_ptr<Transfer>& transfer, Duration timeout);
   void poll(Duration timeout);
   std::unique_ptr<Impl> impl_;
   ExecRunner commands_;
   std::unique_ptr<Lanes<bool>> files_;                   // by their paths
+  std::unique_ptr<Lanes<Answer>> apart_;                 // each in a lane of its own
   std::vector<std::pair<std::uint64_t, Answer>> ready_;  // answered while they were started
 };
 

@@ -18,8 +18,9 @@ class MatrixSink : public HttpSink {
                                    hex64(xxh3_64(alert.key.text + name()))));
     request.method = "PUT";
     STOKER_TRY_STATUS(authorize(request, "token_file", "Bearer "));
-    return with_json(std::move(request),
-                     {{"msgtype", "m.text"}, {"body", cut(text_of(alert), 30000)}});
+    return with_json(std::move(request), {{"msgtype", "m.text"},
+                                          {"body", cut(text_of(alert), 30000)},
+                                          {"m.mentions", Json::object()}});
   }
 
  protected:

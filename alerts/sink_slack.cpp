@@ -22,9 +22,31 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-Json section(const std::string& text) {
+// Text that ends no block of code: a space of no width stands between backticks.
+std::string in_code(const std::string& text) {
+  std::string out;
+  for (const char c : escaped(text)) {
+    if (c == '`' && out.ends_with('`')) out += "\u200b";
+    out += c;
+  }
+  return "```" + cut(out, 2800) + "```";
+}
+
+Json section(const std::string& markup) {
   return {{"type", "section"},
-          {"text", {{"type", "mrkdwn"}, {"verbatim", true}, {"text", cut(text, 2900)}}}};
+          {"text", {{"type", "mrkdwn"}, {"verbatim", true}, {"text", cut(markup, 2900)}}}};
+}
+
+// Text that others may have written in part: drawn as it is. A space of no width breaks what would
+// be a mention, should a client read it all the same.
+Json plain_section(const std::string& written) {
+  std::string text;
+  for (const char c : written) {
+    if (text.ends_with('<') && (c == '!' || c == '@' || c == '#')) text += "\u200b";
+    text += c;
+  }
+  return {{"type", "section"},
+          {"text", {{"type", "plain_text"}, {"text", cut(text, 2900)}, {"emoji", false}}}};
 }
 
 class SlackSink : public HttpSink {
@@ -39,15 +61,13 @@ class SlackSink : public HttpSink {
         {{"type", "header"},
          {"text",
           {{"type", "plain_text"}, {"text", cut_characters(title, 150)}, {"emoji", false}}}});
-    blocks.push_back(section("*" + escaped(verdict_of(alert)) + "*"));
+    blocks.push_back(plain_section(verdict_of(alert)));
     if (!alert.instead_of.empty())
-      blocks.push_back(
-          section("Sent here because another sink failed: " + escaped(alert.instead_of)));
-    if (!alert.reason.empty()) blocks.push_back(section(escaped(alert.reason)));
+      blocks.push_back(plain_section("Sent here because another sink failed: " + alert.instead_of));
+    if (!alert.reason.empty()) blocks.push_back(plain_section(alert.reason));
     if (const std::string details = detail_lines(alert); !details.empty())
-      blocks.push_back(section(escaped(details)));
-    if (!alert.report.empty())
-      blocks.push_back(section("```" + escaped(cut(alert.report, 2400)) + "```"));
+      blocks.push_back(plain_section(details));
+    if (!alert.report.empty()) blocks.push_back(section(in_code(cut(alert.report, 2400))));
     blocks.push_back(
         {{"type", "context"},
          {"elements", Json::array({{{"type", "mrkdwn"},
@@ -55,8 +75,9 @@ class SlackSink : public HttpSink {
                                     {"text", escaped(cut("since " + format_rfc3339(alert.since) +
                                                              ", incident " + alert.id,
                                                          1000))}}})}});
-    return with_json(std::move(request),
-                     {{"text", escaped(title + ". " + verdict_of(alert))}, {"blocks", blocks}});
+    return with_json(std::move(request), {{"text", escaped(title + ". " + verdict_of(alert))},
+                                          {"mrkdwn", false},
+                                          {"blocks", blocks}});
   }
 
  protected:

@@ -8,8 +8,10 @@ namespace stoker::core {
 namespace {
 
 bool is_secret_option(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kWords{"url",    "token", "password",      "secret",
-                                                   "header", "key",   "authorization", "command"};
+  // A body (template) may need a token in it: some receivers take it from nowhere else.
+  constexpr std::array<std::string_view, 9> kWords{"url",           "token",   "password",
+                                                   "secret",        "header",  "key",
+                                                   "authorization", "command", "template"};
   if (name.ends_with("_file")) return false;
   return std::any_of(kWords.begin(), kWords.end(), [name](std::string_view word) {
     return name.find(word) != std::string_view::npos;

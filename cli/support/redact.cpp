@@ -77,11 +77,11 @@ Redactor::Redactor(std::vector<std::string> known)
   const std::pair<const char*, std::string> forms[] = {
       {R"((?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\z))",
        hidden},
-      {R"((?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:[a-z]+\s+)?)[^\s"',;]+)",
+      {R"((?i)((?:proxy-)?authorization\\*["']?\s*[:=]\s*\\*["']?(?:[a-z]+\s+)?)[^\s"',;]+)",
        "\\1" + hidden},
-      {R"((?i)([\w.-]*(?:password|passwd|secret)[\w.-]*["']?\s*[:=]\s*["']?)[^\s"',;&]{4,})",
+      {R"((?i)([\w.-]*(?:password|passwd|secret)[\w.-]*\\*["']?\s*[:=]\s*\\*["']?)[^\s"',;&]{4,})",
        "\\1" + hidden},
-      {R"re((?i)([\w.-]*(?:token|api_?key|access_?key|credential)[\w.-]*["']?\s*[:=]\s*["']?))re"
+      {R"re((?i)([\w.-]*(?:token|api_?key|access_?key|credential)[\w.-]*\\*["']?\s*[:=]\s*\\*["']?))re"
        R"re([^\s"',;&]*[A-Za-z][^\s"',;&]*)re",
        "\\1" + hidden},
       {R"((?i)\b([a-z][a-z0-9+.-]*://)[^\s/@:]+:[^\s/@]+@)", "\\1" + hidden + "@"},
@@ -133,17 +133,11 @@ std::string Redactor::clean(std::string_view text) {
 std::vector<std::string> secrets_of(const Json& policy) {
   std::vector<std::string> out;
   if (!policy.is_object()) return out;
-  if (const auto train = policy.find("train"); train != policy.end() && train->is_object())
-    if (const auto environment = train->find("environment"); environment != train->end())
-      add_strings(*environment, out);
-  const auto alerts = policy.find("alerts");
-  if (alerts == policy.end() || !alerts->is_object()) return out;
-  const Json shown = core::without_secrets(*alerts);
-  const Json flat = alerts->flatten(), kept = shown.flatten();
+  const Json flat = policy.flatten(), kept = core::without_secrets(policy).flatten();
   for (const auto& [path, value] : flat.items()) {
     if (!value.is_string()) continue;
     const auto text = value.get<std::string>();
-    if (path.ends_with("_file")) add_file(text, out);
+    if (path.starts_with("/alerts/") && path.ends_with("_file")) add_file(text, out);
     if (!kept.contains(path) || kept[path] != value) out.push_back(text);
   }
   return out;

@@ -127,6 +127,14 @@ TrustedConnection connect_to_trusted(const sockaddr* address, socklen_t size) {
   return made;
 }
 
+Guard guard_of_proxy() {
+  for (const char* name : {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"})
+    if (const char* proxy = std::getenv(name);
+        proxy != nullptr && std::string_view(proxy).find('@') != std::string_view::npos)
+      return Guard::NoStrangerHere;
+  return Guard::Anyone;
+}
+
 TrustedConnection open_socket(Guard guard, const sockaddr* address, socklen_t size, int type,
                               int protocol) {
   if (guard == Guard::OnlyHere || (guard == Guard::NoStrangerHere && is_of_this_host(address)))

@@ -46,6 +46,10 @@ enum class Guard {
   OnlyHere,        // on this host who is trusted; no other host
 };
 
+// Of a request by TLS: a proxy to which the environment gives a password (https_proxy=
+// http://user:password@…) must be trusted where it is on this host; else Anyone.
+Guard guard_of_proxy();
+
 // The socket of a request; not connected yet, unless that was needed to see who has the port.
 TrustedConnection open_socket(Guard guard, const sockaddr* address, socklen_t size, int type,
                               int protocol);

@@ -11,6 +11,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::os {
 
@@ -49,10 +50,11 @@ Status check_private(int file, const std::string& path) {
 
 Result<std::string> read_secret(const std::string& path) {
   STOKER_TRY(name, path_of(path));
-  const Fd file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return fail(errno_error(errno, "cannot read the secret", name));
-  STOKER_TRY_STATUS(check_private(file.get(), name));
-  STOKER_TRY(text, read_open_file(file.get(), name, kLongestSecret));
+  // Another user's link could lead to another secret of ours, which would then be sent.
+  STOKER_TRY(file, open_on_way(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return fail(errno_error(ENOENT, "cannot read the secret", name));
+  STOKER_TRY_STATUS(check_private(file->get(), name));
+  STOKER_TRY(text, read_open_file(file->get(), name, kLongestSecret));
   const auto end = text.find_last_not_of(" \t\r\n");
   std::string secret = text.substr(0, end == std::string::npos ? 0 : end + 1);
   if (secret.empty() || secret.find_first_of("\r\n") != std::string::npos ||

@@ -237,6 +237,7 @@ RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
   // A token in clear text
   if (!access_.token_file.empty() && !access_.insecure && access_.url.starts_with("http://"))
     transfer.guard = os::Guard::OnlyHere;
+  if (access_.url.starts_with("https://")) transfer.guard = os::guard_of_proxy();
   prepare(transfer, request, socket ? "http://localhost" : access_.url);
   curl_easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, headers.get());
   if (!access_.ca_file.empty())

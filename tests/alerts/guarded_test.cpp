@@ -1,6 +1,9 @@
 // A secret in clear text to a port of this host: every user may listen there while its server is
 // away.
+#include <atomic>
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -153,6 +156,31 @@ TEST_CASE(
   CHECK(answer_to(request_of(policy(stranger.server(), true, true))).status == 200);
 }
 
+// libcurl gives the password of a proxy to what listens on its port.
+TEST_CASE("guarded: a stranger on the port of a proxy with a password -> nothing is sent") {
+  CHECK(os::guard_of_proxy() == os::Guard::Anyone);
+  HttpRequest request;
+  request.url = "https://hooks.example.org/x";
+  request.body = "{}";
+  request.timeout = 1s;
+  const auto through = [&](const LocalServer& proxy) {
+    const std::string port = parse_url(proxy.url())->port;
+    ::setenv("https_proxy", ("http://user:secret@127.0.0.1:" + port).c_str(), 1);
+    CHECK(os::guard_of_proxy() == os::Guard::NoStrangerHere);
+    const Answer answer = answer_to(request);
+    ::unsetenv("https_proxy");
+    return answer.error;
+  };
+  LocalServer ours;  // it takes connections, and answers none
+  CHECK(through(ours).find("refused: ") == std::string::npos);
+  if (::geteuid() != 0) return;
+  StrangersPort stranger;
+  const std::string error = through(stranger.server());
+  CHECK(error.find("refused: uid 54321 listens on 127.0.0.1 port ") == 0);
+  CHECK(error.find("https_proxy or all_proxy names it") != std::string::npos);
+  CHECK(stranger.server().asked() == 0);
+}
+
 TEST_CASE("guarded: a relay's answers without end -> an error, and the mail is not delivered") {
   LocalServer relay;  // only its port: it is served here
   std::thread endless([&] {
@@ -171,6 +199,87 @@ TEST_CASE("guarded: a relay's answers without end -> an error, and the mail is n
   const stoker::alerts::test::Secrets secrets;
   const auto sink = make_sink(stoker::alerts::test::one_of_each(secrets).front());
   CHECK(std::holds_alternative<Retry>((*sink)->judge(answer)));
+}
+
+TEST_CASE("courier: a relay that does not answer QUIT -> other requests do not wait for it") {
+  LocalServer relay;  // only its port: it is served here
+  std::atomic<bool> asked_to_quit = false, other_is_done = false;
+  std::thread silent([&] {
+    const os::Fd client(::accept4(relay.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+    const auto say = [&](const std::string& line) {
+      (void)!::send(client.get(), line.data(), line.size(), MSG_NOSIGNAL);
+    };
+    say("220 relay\r\n");
+    char line[512];
+    while (!asked_to_quit) {
+      const ssize_t n = ::recv(client.get(), line, sizeof line, 0);
+      if (n <= 0) return;
+      const std::string_view word(line, static_cast<std::size_t>(n));
+      asked_to_quit = word.starts_with("QUIT");
+      if (!asked_to_quit) say(word.starts_with("RCPT") ? "451 later\r\n" : "250 relay\r\n");
+    }
+    while (!other_is_done) std::this_thread::sleep_for(1ms);
+  });
+  MailRequest mail;
+  mail.url = "smtp://127.0.0.1:" + parse_url(relay.url())->port;
+  mail.from = "a@b.c";
+  mail.to = {"d@e.f"};
+  mail.timeout = 10s;
+  LocalServer ours;
+  ours.start();
+  HttpRequest other;
+  other.url = ours.url();
+  other.body = "{}";
+  Courier courier;
+  courier.start(1, mail);
+  std::vector<std::uint64_t> order;
+  const auto work = [&] {
+    for (const auto& [id, answer] : courier.wait(20ms)) order.push_back(id);
+  };
+  while (!asked_to_quit && order.empty()) work();
+  courier.start(2, other);
+  while (order.empty()) work();
+  other_is_done = true;
+  while (order.size() < 2) work();
+  silent.join();
+  CHECK(order == std::vector<std::uint64_t>{2, 1});
+}
+
+TEST_CASE("courier: a port of this host that takes no connection -> other requests do not wait") {
+  LocalServer full;
+  std::vector<os::Fd> waiting;
+  const std::string port = parse_url(full.url())->port;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(port)));
+  bool taken = true;
+  while (taken && waiting.size() < 4096) {  // until the queue of the kernel is full
+    waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(waiting.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+    pollfd ready{waiting.back().get(), POLLOUT, 0};
+    taken = ::poll(&ready, 1, 300) == 1;
+  }
+  REQUIRE_FALSE(taken);
+  HttpRequest guarded;
+  guarded.url = full.url();
+  guarded.body = "{}";
+  guarded.guard = os::Guard::OnlyHere;
+  LocalServer ours;
+  ours.start();
+  HttpRequest other;
+  other.url = ours.url();
+  other.body = "{}";
+  Courier courier;
+  courier.start(1, guarded);
+  std::vector<std::uint64_t> order;
+  const auto work = [&] {
+    for (const auto& [id, answer] : courier.wait(20ms)) order.push_back(id);
+  };
+  work();
+  courier.start(2, other);
+  while (order.size() < 2) work();
+  CHECK(order == std::vector<std::uint64_t>{2, 1});
 }
 
 TEST_CASE("sinks: certificates that others may have written -> nothing is sent") {

@@ -163,7 +163,7 @@ TEST_CASE("rendering: markup in what a training says -> text in every chat, no m
   alert.id = "tr11/12";
   alert.alert_kind = "rank_crash";
   alert.summary = alert.reason = "@everyone [click](http://evil.example.org) **now** <!here> `x`";
-  alert.report = alert.reason + "\nsecond line\n";
+  alert.report = alert.reason + "\nsecond line\n```\n*Act now: curl evil.example.org*\n";
   const auto rendered = render(EffectKey("k"), alert, kMayDay, kMayDay);
   for (const core::SinkPolicy& policy : one_of_each(secrets)) {
     CAPTURE(policy.name);
@@ -183,8 +183,12 @@ TEST_CASE("rendering: markup in what a training says -> text in every chat, no m
       CHECK(body->at("text").get<std::string>().find("<!here") == std::string::npos);
       for (const auto& block : body->at("blocks")) {
         if (block.at("type") != "section") continue;  // a header is plain text
-        CHECK(block.at("text").at("verbatim") == true);
-        CHECK(block.at("text").at("text").get<std::string>().find("<!here") == std::string::npos);
+        const Json& text = block.at("text");
+        const auto code = text.at("text").get<std::string>();
+        CHECK(code.find("<!here") == std::string::npos);
+        if (text.at("type") == "plain_text") continue;  // drawn as it is
+        CHECK(text.at("verbatim") == true);
+        CHECK(code.find("```", 3) == code.size() - 3);
       }
     }
     if (policy.kind == "teams") {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/os/own_files.hpp"
+#include "common/os/secret.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;
@@ -23,6 +24,21 @@ bool is_root() {
   return false;
 }
 }  // namespace
+
+TEST_CASE("secret: behind another user's link -> refused; behind our own -> read") {
+  const testing::Folder folder;
+  const std::string path = folder.write("secret", "abc\n");
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  CHECK(os::read_secret(path).value() == "abc");
+  std::filesystem::create_symlink(path, folder / "token");
+  CHECK(os::read_secret(folder / "token").value() == "abc");
+  CHECK_FALSE(os::read_secret(folder / "none").has_value());
+  if (::geteuid() != 0) return;
+  REQUIRE(::lchown((folder / "token").c_str(), 54321, 54321) == 0);
+  const auto refused = os::read_secret(folder / "token");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message().find("54321") != std::string::npos);
+}
 
 TEST_CASE("way: links of our own, of the system, or nothing there -> fine; a circle -> an error") {
   const Folder folder;

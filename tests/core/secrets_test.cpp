@@ -17,6 +17,7 @@ TEST_CASE("published event: of a policy with secrets -> its keys, not their valu
   sink.name = "chat";
   sink.kind = "webhook";
   sink.options = {{"url", "https://hooks.example/T0/secret"},
+                  {"template", R"({"token": "template-secret", "text": "{title}"})"},
                   {"authorization_file", "/home/alice/auth"},
                   {"timeout", "5s"}};
   added.policy.alerts.sinks = {sink};

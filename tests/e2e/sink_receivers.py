@@ -30,14 +30,14 @@ def text_within(value, limit):
 
 
 def slack(body, headers, path):
-    need(set(body) == {"text", "blocks"} and 1 <= len(body["blocks"]) <= 50, "text and up to 50 blocks")
+    need(set(body) == {"text", "blocks", "mrkdwn"} and body["mrkdwn"] is False and 1 <= len(body["blocks"]) <= 50, "text and up to 50 blocks")
     text_within(body["text"], 3000)
     for block in body["blocks"]:
         need(block["type"] in ("header", "section", "context"), block)
         if block["type"] == "header":
             need(block["text"]["type"] == "plain_text" and len(block["text"]["text"]) <= 150, block)
         if block["type"] == "section":
-            need(block["text"]["type"] == "mrkdwn", block)
+            need(block["text"]["type"] in ("mrkdwn", "plain_text"), block)
             text_within(block["text"]["text"], 3000)
             need(not re.search(r"<[!@#]", block["text"]["text"]), "a mention")
     return 200, "ok"
