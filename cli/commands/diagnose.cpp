@@ -32,7 +32,8 @@ int diagnose_logs(Context& context, const DiagnoseOptions& options) {
 
   std::vector<diagnose::ScanInput> wanted;
   wanted.reserve(inputs.files.size());
-  for (auto& input : inputs.files) wanted.push_back({std::move(input.path), input.kernel_log});
+  for (auto& input : inputs.files)
+    wanted.push_back({std::move(input.path), input.kernel_log, input.links});
   const auto scanned = diagnose::scan_files(*detector, std::move(wanted), options.threads);
   for (const auto& error : scanned.errors) console.say(printable(error.message()));
   if (scanned.logs.empty()) return kFailed;

@@ -81,7 +81,8 @@ void add_folder(const std::string& folder, bool kernel_log, LogInputs& inputs) {
                                        too_deep, kDeepest));
   if (found.empty() && !error) inputs.errors.push_back(folder + ": no logs in this folder");
   std::sort(found.begin(), found.end());
-  for (auto& path : found) inputs.files.push_back({std::move(path), kernel_log});
+  for (auto& path : found)  // one of them may be exchanged for a link until it is read
+    inputs.files.push_back({std::move(path), kernel_log, diagnose::Links::Trusted});
 }
 
 }  // namespace

@@ -6,11 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "diagnose/input/log_reader.hpp"
+
 namespace stoker::cli {
 
 struct LogInput {
   std::string path;
   bool kernel_log = false;
+  diagnose::Links links = diagnose::Links::All;
 };
 
 struct LogInputs {

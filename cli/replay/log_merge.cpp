@@ -26,8 +26,8 @@ constexpr std::uint64_t kHead = 64u << 20;  // a log with times has one in this 
 
 // When a log begins: its first stamp, less what the iterations in front of it took. Empty: no line
 // has a time.
-std::optional<std::int64_t> beginning(const std::string& path, diagnose::ClockRules rules) {
-  auto reader = diagnose::LogReader::open(path);
+std::optional<std::int64_t> beginning(const LogInput& input, diagnose::ClockRules rules) {
+  auto reader = diagnose::LogReader::open(input.path, {}, input.links);
   if (!reader) return std::nullopt;
   diagnose::LogClock clock(rules);
   std::uint64_t read = 0;
@@ -65,7 +65,7 @@ LogMerge::LogMerge(const std::vector<LogInput>& inputs, diagnose::ClockRules rul
     : pattern_(pattern) {
   std::optional<std::int64_t> earliest;
   for (const LogInput& input : inputs) {
-    auto reader = diagnose::LogReader::open(input.path);
+    auto reader = diagnose::LogReader::open(input.path, {}, input.links);
     if (!reader) {
       errors.push_back(reader.error().message());
       continue;
@@ -73,7 +73,7 @@ LogMerge::LogMerge(const std::vector<LogInput>& inputs, diagnose::ClockRules rul
     rules.newest_ms = newest_ms(input.path);
     auto log = std::make_unique<Log>(std::move(*reader), rules);
     log->line.source = logs_.size();
-    log->begins = beginning(input.path, rules);
+    log->begins = beginning(input, rules);
     if (log->begins) earliest = std::min(earliest.value_or(*log->begins), *log->begins);
     names_.push_back({input.path, input.kernel_log});
     logs_.push_back(std::move(log));

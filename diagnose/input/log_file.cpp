@@ -95,8 +95,8 @@ Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, 
 }
 
 Result<ScannedLog> scan_file(const Detector& detector, ScanDesk& desk, const std::string& path,
-                             std::uint32_t place, bool kernel_log) {
-  STOKER_TRY(reader, LogReader::open(path, std::move(desk.piece)));
+                             std::uint32_t place, bool kernel_log, Links links) {
+  STOKER_TRY(reader, LogReader::open(path, std::move(desk.piece), links));
   if (may_be_flight_dump(reader.head())) {
     const std::string head(reader.head());
     const auto bytes = reader.stored(kLargestDump);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/result.hpp"
+#include "diagnose/input/log_reader.hpp"
 #include "diagnose/match/log_scan.hpp"
 
 namespace stoker::diagnose {
@@ -23,7 +24,7 @@ class ScanDesk {
 Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, std::uint32_t place,
                              bool kernel_log);
 Result<ScannedLog> scan_file(const Detector& detector, ScanDesk& desk, const std::string& path,
-                             std::uint32_t place, bool kernel_log);
+                             std::uint32_t place, bool kernel_log, Links links = Links::All);
 
 // One log in memory; for tests and for what came over a socket.
 ScannedLog scan_text(const Detector& detector, std::string_view text, const std::string& name,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "common/os/way.hpp"
 #include "diagnose/input/journal_export.hpp"
 #include "diagnose/input/unpack.hpp"
 #include "diagnose/input/utf16.hpp"
@@ -22,10 +23,18 @@ constexpr std::size_t kPiece = 256u << 10;
 constexpr std::size_t kLongestLineKept = 1u << 20;
 constexpr off_t kHole = 1 << 20;  // smaller ones are read as the zeros that they are
 
-Result<os::Fd> open_log(const std::string& path) {
+Result<os::Fd> open_log(const std::string& path, Links links) {
   // Not blocking: opening a FIFO would wait for a writer that never comes.
-  os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return fail(errno_error(errno, "cannot open", path));
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  os::Fd fd;
+  if (links == Links::Trusted) {
+    STOKER_TRY(opened, os::open_on_way(path, kFlags));
+    if (!opened) return fail(errno_error(ENOENT, "cannot open", path));
+    fd = *std::move(opened);
+  } else {
+    fd.reset(::open(path.c_str(), kFlags));
+    if (!fd) return fail(errno_error(errno, "cannot open", path));
+  }
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail(errno_error(errno, "cannot look at", path));
   if (!S_ISREG(status.st_mode))
@@ -198,12 +207,12 @@ LogReader::LogReader(LogReader&&) noexcept = default;
 LogReader& LogReader::operator=(LogReader&&) noexcept = default;
 LogReader::~LogReader() = default;
 
-Result<LogReader> LogReader::open(const std::string& path, std::vector<char> room) {
+Result<LogReader> LogReader::open(const std::string& path, std::vector<char> room, Links links) {
   auto impl = std::make_unique<Impl>();
   impl->piece = std::move(room);
   impl->fd = STDIN_FILENO;
   if (path != "-") {
-    STOKER_TRY(opened, open_log(path));
+    STOKER_TRY(opened, open_log(path, links));
     impl->owned = std::move(opened);
     impl->fd = impl->owned.get();
   }

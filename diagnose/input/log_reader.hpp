@@ -13,12 +13,17 @@
 
 namespace stoker::diagnose {
 
+// Which links on the way to a log are followed: all of a path that a person named; of one that was
+// found in a folder none of other users, who could lead it to a private file (os::open_on_way).
+enum class Links : bool { All, Trusted };
+
 class LogReader {
  public:
   // "-" is standard input. Errors: the file cannot be opened, or it is no regular file (a FIFO or
   // device would block; only standard input may be one). `room`: of a reader that is done, so that
   // many files are read into the same memory.
-  static Result<LogReader> open(const std::string& path, std::vector<char> room = {});
+  static Result<LogReader> open(const std::string& path, std::vector<char> room = {},
+                                Links links = Links::All);
   std::vector<char> take_room();  // and read no more
   static LogReader of_text(std::string text);
   LogReader(LogReader&&) noexcept;

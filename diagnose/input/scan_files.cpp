@@ -25,7 +25,7 @@ ScannedFiles scan_files(const Detector& detector, std::vector<ScanInput> inputs,
     ScanDesk desk(detector);
     for (std::size_t i = next++; i < inputs.size(); i = next++) {
       const std::string path = std::exchange(inputs[i].path, {});  // the log has its name from now
-      auto log = scan_file(detector, desk, path, 0, inputs[i].kernel_log);
+      auto log = scan_file(detector, desk, path, 0, inputs[i].kernel_log, inputs[i].links);
       if (!log) {
         failed[i] = std::make_unique<Error>(log.error());
         continue;

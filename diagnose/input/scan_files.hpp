@@ -12,6 +12,7 @@ namespace stoker::diagnose {
 struct ScanInput {
   std::string path;
   bool kernel_log = false;
+  Links links = Links::All;
 };
 
 struct ScannedFiles {

@@ -257,6 +257,21 @@ TEST_CASE("utf-16: pairs, a half pair, a lone half -> one character each") {
   CHECK_FALSE(Utf16Text::told_by(std::string(300, '\0')));
 }
 
+TEST_CASE("log reader: another user's link -> read where a person named it, else refused") {
+  if (::geteuid() != 0) return;  // to make it another user's
+  const testing::Folder folder;
+  const std::string path = folder.write("private.log", "first\n");
+  std::filesystem::create_symlink(path, folder / "run.log");
+  CHECK(LogReader::open(folder / "run.log", {}, Links::Trusted).has_value());  // our own link
+  REQUIRE(::lchown((folder / "run.log").c_str(), 54321, 54321) == 0);
+  CHECK(LogReader::open(folder / "run.log").has_value());
+  const auto refused = LogReader::open(folder / "run.log", {}, Links::Trusted);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message().find("54321") != std::string::npos);
+  CHECK(LogReader::open(path, {}, Links::Trusted).has_value());
+  CHECK_FALSE(LogReader::open(folder / "none.log", {}, Links::Trusted).has_value());
+}
+
 TEST_CASE("log reader: holes of terabytes -> leapt over, one note; a small one is read as zeros") {
   const testing::Folder folder;
   const std::string path = folder.write("sparse.log", "first\n");
