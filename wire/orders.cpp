@@ -1,5 +1,7 @@
 #include "wire/orders.hpp"
 
+#include <algorithm>
+
 STOKER_JSON_ONCE_SOURCE(stoker::wire::Orders)
 STOKER_JSON_ONCE_SOURCE(stoker::wire::Start)
 
@@ -18,8 +20,8 @@ bool reached_end(const FinishedWhen& when, std::uint64_t at, std::uint64_t total
 std::uint64_t samples_to_skip(const std::vector<Skip>& skips, Generation saved_by) {
   std::uint64_t samples = 0;
   for (const Skip& skip : skips)
-    if (saved_by <= skip.through) samples += skip.samples;
-  return samples;
+    if (saved_by <= skip.through) samples += std::min(skip.samples, kMostSkipped);
+  return std::min(samples, kMostSkipped);
 }
 
 }  // namespace stoker::wire

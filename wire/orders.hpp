@@ -43,7 +43,9 @@ struct Skip {
   std::uint64_t samples = 0;
   STOKER_FIELDS(Skip, through, samples)
 };
-// What a start leaves out that goes on from a checkpoint of this generation.
+// More than any data set has; sums of it and of what was consumed fit 64 bits by far.
+constexpr std::uint64_t kMostSkipped = std::uint64_t{1} << 40;
+// What a start leaves out that goes on from a checkpoint of this generation; at most kMostSkipped.
 std::uint64_t samples_to_skip(const std::vector<Skip>& skips, Generation saved_by);
 
 // When a training is finished; empty: its ranks end with 0 at the total that they report.

@@ -34,6 +34,18 @@ std::optional<std::uint64_t> number(const OperatorAsked& asked, const std::strin
   return value;
 }
 
+// The name of an argument that is no number where one must be; "" = all are good.
+std::string bad_number(const OperatorAsked& asked) {
+  for (const char* key : {"at-iteration", "skip-samples"})
+    if (asked.arguments.contains(key) && !number(asked, key)) return key;
+  const auto scale = asked.arguments.find("lr-scale");
+  double value = 0;
+  if (scale == asked.arguments.end()) return "";
+  const char* end = scale->second.data() + scale->second.size();
+  const auto [at, error] = std::from_chars(scale->second.data(), end, value);
+  return error == std::errc{} && at == end ? "" : scale->first;
+}
+
 bool has(const OperatorAsked& asked, const std::string& key) {
   const auto found = asked.arguments.find(key);
   return found != asked.arguments.end() && found->second != "false";
@@ -170,6 +182,8 @@ std::optional<Iteration> onset_of(const RunState& run) {
 void on_rollback(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   const std::string sentence = fmt::format("rollback requested by {}", who_text(asked));
+  if (turn.kind() == TrainingKind::Finished)
+    return turn.reject(fmt::format("{}; the run is finished", sentence));
   if (!has_agents(run.policy)) return script::roll_back(turn, asked, sentence);
   auto to = number(asked, "to");
   RollbackPlan plan;
@@ -201,6 +215,9 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
   if (!(lr_scale > 0) || lr_scale > 100)
     return turn.reject(fmt::format("{}; --lr-scale must be above 0 and at most 100", sentence));
   const std::uint64_t skip = number(asked, "skip-samples").value_or(plan.skip);
+  if (skip > wire::kMostSkipped)
+    return turn.reject(
+        fmt::format("{}; --skip-samples must be at most {}", sentence, wire::kMostSkipped));
   if (!run.asked.control.halt.empty()) lift_end(turn, run.newest);
   const std::string text = fmt::format(
       "{}; rolling back from iteration {} to {}{}{}", sentence, run.health.progress.iteration.value,
@@ -287,7 +304,10 @@ void on_operator(Turn& turn, const OperatorAsked& asked) {
   }
   if (turn.run == nullptr)
     return turn.reject(fmt::format("no run \"{}\" is under supervision", turn.event.run.text));
-  if (asked.verb == "ack")
+  if (const std::string key = bad_number(asked); !key.empty())
+    turn.reject(
+        fmt::format("{} requested by {}; {} must be a number", asked.verb, who_text(asked), key));
+  else if (asked.verb == "ack")
     acknowledge_run(turn, asked.by + " (by switch file)", asked.reason);
   else if (asked.verb == "save")
     on_save(turn, asked);

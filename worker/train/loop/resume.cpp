@@ -1,5 +1,6 @@
 #include "worker/train/loop/resume.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
@@ -167,7 +168,7 @@ Choice choose(const ResumeParts& p, Search& search) {
 
 void apply_orders(const RankEnvironment& environment, std::uint64_t skip, Position& position) {
   if (skip > 0) {
-    position.data_offset += skip;
+    position.data_offset += std::min(skip, wire::kMostSkipped);
     if (environment.first())
       say(fmt::format("skipping {} samples of data from sample {} on", skip,
                       position.consumed_samples));
