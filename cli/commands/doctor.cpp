@@ -37,6 +37,16 @@ std::vector<Finding> check_writers(const std::string& run_file, const core::RunP
   return findings;
 }
 
+// A RUN.yaml names servers and the files of secrets that they are sent: who else writes it must not
+// choose both.
+std::vector<Finding> ask_cluster(const Context& context, const std::string& run_file,
+                                 const core::RunPolicy& policy) {
+  const auto other = other_writer_of(run_file);
+  if (!other) return check_slurm_run(context, policy);
+  return {{"cluster", Health::Note, "not asked whether it would take this run: " + other->found,
+           other->fix}};
+}
+
 struct Options {
   std::string run_file;
   bool json = false, nagios = false;
@@ -51,7 +61,7 @@ int doctor(Context& context, const Options& options) {
     const auto checked = read_run_file(context, options.run_file);
     if (!checked) return console.say(checked.error().message()), kUsage;
     if (show_errors(console, checked->file.errors) != kDone) return kUsage;
-    for (Finding& told : check_slurm_run(context, checked->file.policy))
+    for (Finding& told : ask_cluster(context, options.run_file, checked->file.policy))
       findings.push_back(std::move(told));
     for (Finding& writer : check_writers(options.run_file, checked->file.policy))
       findings.push_back(std::move(writer));

@@ -14,6 +14,7 @@
 #include "cli/commands/all.hpp"
 #include "common/json.hpp"
 #include "common/os/files.hpp"
+#include "common/os/private_folder.hpp"
 #include "common/os/process.hpp"
 
 namespace stoker::cli {
@@ -108,10 +109,11 @@ Result<std::string> temporary_folder(const Context& context, const std::string& 
                                 ? found->second
                                 : "/tmp";
   STOKER_TRY(absolute, os::absolute_path(below));
-  std::string path = absolute + "/stoker-self-test-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr)
-    return fail(errno_error(errno, "cannot make a folder; name another with --directory", path));
-  return path;
+  auto made = os::make_lasting_folder(absolute + "/stoker-self-test-");
+  if (made) return made->path;
+  Error error = made.error();
+  error.hint = "name a folder that only you can write with --directory";
+  return fail(error);
 }
 
 int self_test(const Context& context, const std::string& directory) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 #include <ctime>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "cli/read/run_file.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/private_folder.hpp"
 #include "common/os/process.hpp"
 #include "slurm/accounting.hpp"
 #include "slurm/client_call.hpp"
@@ -110,22 +110,29 @@ Finding check_queue(const Context& context) {
 class TemporaryScript {
  public:
   TemporaryScript() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "stoker-doctor-XXXXXX").string();
-    const int fd = ::mkostemp(pattern.data(), O_CLOEXEC);
-    if (fd < 0) return;
-    ::close(fd);
-    path_ = pattern;
+    const auto made = os::make_lasting_folder(std::filesystem::temp_directory_path().string() +
+                                              "/stoker-doctor-");
+    if (made)
+      folder_ = made->path;
+    else
+      why_none_ = made.error();
+  }
+  Status write(const std::string& text) const {
+    if (folder_.empty()) return fail(why_none_);
+    return os::replace_file(path(), text, os::Durability::Cached, 0600);
   }
   ~TemporaryScript() {
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (folder_.empty()) return;
+    ::unlink(path().c_str());
+    ::rmdir(folder_.c_str());
   }
   TemporaryScript(const TemporaryScript&) = delete;
   TemporaryScript& operator=(const TemporaryScript&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string path() const { return folder_ + "/job.sh"; }
 
  private:
-  std::string path_;
+  std::string folder_;  // "": none could be made
+  Error why_none_;
 };
 
 }  // namespace
@@ -302,10 +309,8 @@ std::vector<Finding> check_slurm_run(const Context& context, const core::RunPoli
     return {{"submission", Health::Bad, prepared.error().message(), "change that key"}};
   const TemporaryScript script;
   if (!prepared->text.empty()) {
-    const auto written = script.path().empty() ? Status(fail("no temporary file", "/tmp"))
-                                               : os::replace_file(script.path(), prepared->text,
-                                                                  os::Durability::Cached, 0600);
-    if (!written) return {{"submission", Health::Bad, written.error().message(), ""}};
+    if (const Status written = script.write(prepared->text); !written)
+      return {{"submission", Health::Bad, written.error().message(), ""}};
     prepared->argv.back() = script.path();
   }
   os::SpawnOptions call =

@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/way.hpp"
 
 namespace stoker::os {
 
@@ -15,9 +18,21 @@ Result<PrivateFolder> make_private_folder(const std::string& prefix) {
   struct stat info {};
   if (!folder.fd || ::fstat(folder.fd.get(), &info) != 0)
     return fail(errno_error(errno, "cannot open", folder.path));
-  if (info.st_uid != ::geteuid() || (info.st_mode & 07777) != 0700)
+  if (info.st_uid != ::geteuid() ||
+      (info.st_mode & 0777) != 0700)  // setgid comes from the folder around
     return fail("this is not the folder that was just made", folder.path);
   return folder;
+}
+
+Result<PrivateFolder> make_lasting_folder(const std::string& prefix) {
+  STOKER_TRY(folder, make_private_folder(prefix));
+  const std::string open = open_folder_before(folder.path + "/file", ::geteuid());
+  if (open.empty()) return std::move(folder);
+  ::rmdir(folder.path.c_str());
+  return fail(
+      "refused: other users can write there, and could put their own files in the place of "
+      "what is executed",
+      open, "name a folder that only you can write");
 }
 
 }  // namespace stoker::os

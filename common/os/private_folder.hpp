@@ -15,5 +15,8 @@ struct PrivateFolder {
 
 // A new one of mode 0700; its name is `prefix` and six characters that cannot be foreseen.
 Result<PrivateFolder> make_private_folder(const std::string& prefix);
+// The same for files that are used by their path, as what is executed is: refused where another
+// user could put something in the place of this folder, or of one that it lies in.
+Result<PrivateFolder> make_lasting_folder(const std::string& prefix);
 
 }  // namespace stoker::os

@@ -1,6 +1,7 @@
 // Who else may change what a run executes: said by run, check, adopt and doctor.
 #include "cli/read/writers.hpp"
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -9,50 +10,12 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
-#include "site.hpp"
 #include "tests/folder.hpp"
+#include "writers_site.hpp"
 
 using namespace stoker;
 using namespace stoker::cli;
 using namespace stoker::cli::test;
-
-namespace {
-
-constexpr const char* kBatch =
-    "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=1:00:00\n"
-    "#SBATCH -o /tmp/x-%j.log\npython3 train.py\n";
-
-std::string script_run(const Site& site, const std::string& script) {
-  const std::string path = site.folder() + "/batch.yaml";
-  site.write(path,
-             "run: hello\ndirectory: " + site.directory() +
-                 "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {batch_script: " +
-                 script + ", ranks_per_node: 1}\nwatch: {logs: [/tmp/x-*.log]}\n");
-  return path;
-}
-
-std::string command_run(const Site& site, const std::string& command, const std::string& setup) {
-  const std::string path = site.folder() + "/command.yaml";
-  site.write(path, "run: hello\ndirectory: " + site.directory() +
-                       "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {command: [" +
-                       command + "], ranks_per_node: 1, setup: " + setup + "}\n");
-  return path;
-}
-
-bool says(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
-}
-
-// In a folder of its own, so that the folder is judged too.
-std::string put(const Site& site, const std::string& name, const std::string& text) {
-  const std::string path = site.folder() + "/team/" + name;
-  site.write(path, text);
-  REQUIRE(::chmod((site.folder() + "/team").c_str(), 0755) == 0);
-  REQUIRE(::chmod(path.c_str(), 0755) == 0);
-  return path;
-}
-
-}  // namespace
 
 TEST_CASE("writers: a batch script that others can write -> adopt, check, run, doctor name them") {
   const Site site;
@@ -144,6 +107,8 @@ TEST_CASE("writers: RUN.yaml itself, by check and doctor as by run") {
        {std::vector<std::string>{"check", run}, {"run", run, "--dry-run"}, {"doctor", run}}) {
     const Said said = site.stoker(call, {{"PATH", "/none"}});
     CHECK(says(said.err + said.out, run + ": everybody can write it"));
+    // It could name a server, and the file of a secret that this is sent.
+    CHECK(says(said.out, "not asked whether it would take this run") == (call[0] == "doctor"));
   }
 }
 
@@ -205,6 +170,29 @@ TEST_CASE("writers: files and folders from which programs load code, named by an
   site.write(run, followed);
   CHECK(said(file + ": everybody can write it, and so " + decides +
              " (PYTHONSTARTUP in environment of after)"));
+}
+
+TEST_CASE("writers: a folder further up that others write -> named, sticky ones are not") {
+  const Site site;
+  const std::string code = site.folder() + "/team/mine/code";
+  std::filesystem::create_directories(code);
+  site.write(code + "/train.py", "pass\n");
+  for (const std::string& path : {site.folder() + "/team", site.folder() + "/team/mine", code})
+    REQUIRE(::chmod(path.c_str(), 0755) == 0);
+  REQUIRE(::chmod((code + "/train.py").c_str(), 0644) == 0);
+  const std::string run =
+      command_run(site, "/usr/bin/python3, " + code + "/train.py", put(site, "env.sh", ""));
+  CHECK(site.stoker({"check", run}).err.empty());
+  REQUIRE(::chmod((site.folder() + "/team").c_str(), 0777) == 0);
+  for (const auto& call :
+       {std::vector<std::string>{"check", run}, {"run", run, "--dry-run"}, {"doctor", run}}) {
+    const Said said = site.stoker(call, {{"PATH", "/none"}});
+    CHECK(says(said.err + said.out,
+               "/team: everybody can put another folder in the place of mine, "
+               "and so decides what is executed as you"));
+  }
+  REQUIRE(::chmod((site.folder() + "/team").c_str(), 01777) == 0);
+  CHECK(site.stoker({"check", run}).err.empty());
 }
 
 TEST_CASE("writers: a script whose owner holds open(2) by a lease -> named at once") {

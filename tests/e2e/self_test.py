@@ -46,4 +46,19 @@ def names_what_is_wrong(site):
     check(done.returncode == 1 and done.stderr.count("\n") == 1 and "--directory" in done.stderr, f"no folder: {done.stderr}")
 
 
-main(passes_and_leaves_nothing, names_what_is_wrong)
+def takes_no_folder_that_others_can_exchange(site):
+    """It executes what it writes: others must not be able to put another folder in the place of its own."""
+    folder = programs(site, "stoker", "stokerd", "stoker-agent")
+    team = os.path.join(folder, "team")
+    os.makedirs(os.path.join(team, "mine"))
+    os.chmod(team, 0o2777)
+    for place in (team, os.path.join(team, "mine")):
+        done, _ = self_test(folder, "--directory", place)
+        check(done.returncode == 1 and f"{team}: refused: " in done.stderr and "local run" not in done.stdout, f"{done.stdout}{done.stderr}")
+        check(os.listdir(place) in ([], ["mine"]), f"it left {os.listdir(place)}")
+    os.chmod(team, 0o1777)
+    done, _ = self_test(folder, "--directory", team)
+    check(done.returncode == 0, f"a sticky folder: exit {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+main(passes_and_leaves_nothing, takes_no_folder_that_others_can_exchange, names_what_is_wrong)

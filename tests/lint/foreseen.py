@@ -14,6 +14,7 @@ UNFORESEEN = r"XXXXXX\""  # mkdtemp and mkostemp put what is not known in its pl
 MAY = {
     "cli/commands/support.cpp": "an example of the help",
     "worker/agent/node/node.cpp": "the beginning of a name: make_private_folder() ends it",
+    "cli/doctor/slurm_checks.cpp": "likewise, make_lasting_folder()",
     "tests/agent/protocol_test.cpp": "a name in a message", "tests/configs/run_checks_test.cpp": "a name in a run file",
     "tests/fuzz/main.cpp": "its caller gives it a TMPDIR of its own",
     "tests/e2e/bad_input.py": "a directory that is refused",
