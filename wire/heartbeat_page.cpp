@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "common/os/mount_point.hpp"
 #include "wire/step_losses.hpp"
 
 namespace stoker::wire {
@@ -112,6 +113,7 @@ std::size_t sweep_heartbeat_pages(const std::string& directory) {
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
     if (!std::string_view(entry->d_name).starts_with("stoker.")) continue;
     const std::string path = directory + "/" + entry->d_name;
+    if (os::mount_point_of(path) == path) continue;  // a stranger's FUSE file may never answer
     const os::Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat info {};
     if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;

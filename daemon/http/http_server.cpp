@@ -219,7 +219,7 @@ Status HttpServer::listen_unix(const std::string& path) {
     return fail("cannot listen: " + code.message(), path, "name another path with --listen");
   acceptor.listen(kBacklogOfShares);
   acceptor_ = std::move(acceptor);
-  unix_path_ = path;
+  file_ = socket_file(path);
   return ok();
 }
 
@@ -291,7 +291,7 @@ std::uint16_t HttpServer::port() const {
 
 std::string HttpServer::address() const {
   const auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_);
-  if (tcp == nullptr) return unix_path_;
+  if (tcp == nullptr) return file_.path;
   Code ignored;
   const auto endpoint = tcp->local_endpoint(ignored);
   const std::string host = endpoint.address().to_string();
@@ -323,7 +323,7 @@ void HttpServer::accept() {
 
 // Clear text on TCP: who asks has the token, or gets a refusal at once.
 bool HttpServer::has_share(const PagePeer& peer) {
-  if (peer.is_own || (unix_path_.empty() && !limits_.tls)) return true;
+  if (peer.is_own || (file_.path.empty() && !limits_.tls)) return true;
   const auto open = std::count_if(connections_.begin(), connections_.end(), [&](const auto& known) {
     const auto connection = known.lock();
     return connection && connection->of() == peer.name;
@@ -367,7 +367,9 @@ void HttpServer::close() {
   Code ignored;
   pause_.cancel(ignored);
   acceptor_ = std::monostate();
-  if (!unix_path_.empty()) ::unlink(std::exchange(unix_path_, {}).c_str());
+  // Another daemon may have put its own there.
+  if (const SocketFile file = std::exchange(file_, {}); file.in_place())
+    ::unlink(file.path.c_str());
 }
 
 Result<std::string> http_token(const std::string& path) {

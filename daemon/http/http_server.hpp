@@ -25,6 +25,7 @@
 #include "daemon/http/pages.hpp"
 #include "daemon/http/peer_shares.hpp"
 #include "daemon/http/tls.hpp"
+#include "daemon/socket/socket_file.hpp"
 
 namespace stoker::daemon {
 
@@ -77,7 +78,8 @@ class HttpServer {
   boost::asio::steady_timer pause_;
   Render render_;
   HttpLimits limits_;
-  std::string token_, unix_path_;
+  std::string token_;
+  SocketFile file_;
   bool is_anothers_ = false;
   SessionCookie cookie_;
   std::variant<std::monostate, boost::asio::ip::tcp::acceptor,

@@ -69,9 +69,9 @@ Status Daemon::open_web_door() {
       limits);
   const auto listening = listen_for_web(token);
   if (listening) return ok();
-  if (by_itself) {
-    http_.reset();
+  if (by_itself) {  // a frozen daemon before this one may have it still
     log(LogLevel::Notice, "there is no page: " + listening.error().message());
+    listen_again_ = {monotonic_now() + kListenAgain, token};
     return ok();
   }
   if (!http_->is_anothers() || options_.once) return listening;

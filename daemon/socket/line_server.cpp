@@ -167,12 +167,6 @@ Status LineServer::listen(const std::string& directory, const std::string& name,
   return ok();
 }
 
-bool SocketFile::in_place() const {
-  struct stat info {};
-  return !path.empty() && ::lstat(path.c_str(), &info) == 0 && info.st_dev == device &&
-         info.st_ino == inode;
-}
-
 Status LineServer::give_to(gid_t gid) {
   if (::chown(file_.path.c_str(), static_cast<uid_t>(-1), gid) != 0)
     return fail(

@@ -19,6 +19,7 @@
 
 #include "common/result.hpp"
 #include "common/time.hpp"
+#include "daemon/socket/socket_file.hpp"
 
 namespace stoker::daemon {
 
@@ -39,15 +40,6 @@ struct LineLimits {
   Duration long_line_pause = 1s;  // before the answer to a line of another that is too long
 };
 
-// The file that a socket was bound to, known by its inode: another daemon may have put its own in
-// its place.
-struct SocketFile {
-  std::string path;  // "" = not bound
-  dev_t device = 0;
-  ino_t inode = 0;
-  bool operator==(const SocketFile&) const = default;
-  [[nodiscard]] bool in_place() const;
-};
 // Answered without reading the request: nothing was done, it can be sent again.
 inline constexpr const char* kBusyLine =
     R"({"version":1,"ok":false,"message":"stokerd has too many connections","data":{"busy":true}})";

@@ -14,11 +14,13 @@ struct Lease {
   int version = 1;
   Epoch epoch;
   std::string host, boot_id;
+  std::uint64_t pid_namespace = 0;  // in which `pid` is meant: its inode; 0: not known
   std::int64_t pid = 0;
   std::uint64_t started = 0;  // os::ProcessIdentity
   std::uint64_t counter = 0;  // renewed by its owner
   bool released = false;      // said goodbye
-  STOKER_FIELDS(Lease, version, epoch, host, boot_id, pid, started, counter, released)
+  STOKER_FIELDS(Lease, version, epoch, host, boot_id, pid_namespace, pid, started, counter,
+                released)
 };
 
 Lease our_lease(Epoch epoch);  // of this process

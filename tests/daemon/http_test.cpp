@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <filesystem>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -119,10 +119,10 @@ int run_as_agent(const RunOptions& options, const std::string& mark, const Keepe
   const auto self = os::identify(::getpid());
   if (!self) return complain(1, self.error());
   wire::keep_writers_out(context->run_directory);
-  wire::sweep_heartbeat_pages();
   if (!can_run_aside())
     return complain(1, Error{"no thread can be made: a limit of processes or of memory is reached",
                              context->node.text, "see `ulimit -u`; nothing was started here"});
+  run_aside_soon([] { wire::sweep_heartbeat_pages(); });  // strangers can put names there, too
   const Watchmen watchmen{*self, keeper.keeper, mark};
   Loop loop;
   if (context->is_lead()) return run_lead(*context, options, loop, watchmen, keeper);
