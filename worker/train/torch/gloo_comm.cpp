@@ -144,42 +144,46 @@ class GlooComm final : public Comm {
     if (buffer.bytes() <= kSmall) return sum_small(ranks, how, buffer, call);
     const std::size_t each = kChunk / size_of(buffer.element);
     for (std::size_t at = 0; at < buffer.count; at += each)
-      STOKER_TRY_STATUS(
-          sum_chunk(ranks, how,
-                    {static_cast<char*>(buffer.data) + at * size_of(buffer.element),
-                     std::min(each, buffer.count - at), buffer.element},
-                    {call.name, std::max(Duration(1ms), Duration(end - monotonic_now()))}));
+      STOKER_TRY_STATUS(sum_chunk(ranks, how,
+                                  {static_cast<char*>(buffer.data) + at * size_of(buffer.element),
+                                   std::min(each, buffer.count - at), buffer.element},
+                                  call.name, end));
     return ok();
   }
 
   Status all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                     const Call& call) override {
     const Ranks ranks = options_.mesh.group(axis, options_.rank);
-    if (ranks.size() < 2) {
-      std::memcpy(all, mine, bytes);
-      return ok();
+    const Instant end = monotonic_now() + call.deadline;
+    if (ranks.size() < 2) std::memcpy(all, mine, bytes);
+    const std::size_t each = std::max<std::size_t>(1, kChunk / ranks.size());
+    for (std::size_t at = 0; at < bytes && ranks.size() > 1; at += each) {
+      const std::size_t part = std::min(each, bytes - at);
+      Exchange chunk = exchange(ranks, part);
+      for (std::size_t r = 0; r < ranks.size(); ++r)
+        std::memcpy(chunk.to(r), static_cast<const char*>(mine) + at, part);
+      STOKER_TRY_STATUS(run(ranks, chunk, call.name, end));
+      for (std::size_t r = 0; r < ranks.size(); ++r)
+        std::memcpy(static_cast<char*>(all) + r * bytes + at, chunk.from(r), part);
     }
-    std::vector<std::vector<at::Tensor>> received(1);
-    for (std::size_t r = 0; r < ranks.size(); ++r) received[0].push_back(empty_bytes(bytes));
-    std::vector<at::Tensor> sent{copy_of(mine, bytes)};
-    STOKER_TRY_STATUS(guarded(call, [&] { return groups_.at(ranks)->allgather(received, sent); }));
-    for (std::size_t r = 0; r < ranks.size(); ++r)
-      std::memcpy(static_cast<char*>(all) + r * bytes, received[0][r].data_ptr(), bytes);
     return ok();
   }
 
   Status reduce_scatter(Axis axis, Buffer all, void* mine, const Call& call) override {
     const Ranks ranks = options_.mesh.group(axis, options_.rank);
-    if (ranks.size() < 2) {
-      std::memcpy(mine, all.data, all.bytes());
-      return ok();
+    const Instant end = monotonic_now() + call.deadline;
+    if (ranks.size() < 2) std::memcpy(mine, all.data, all.bytes());
+    const std::size_t width = size_of(all.element), whole = all.count / ranks.size();
+    const std::size_t each = std::max<std::size_t>(1, kChunk / width / ranks.size());
+    for (std::size_t at = 0; at < whole && ranks.size() > 1; at += each) {
+      const std::size_t part = std::min(each, whole - at);
+      Exchange chunk = exchange(ranks, part * width);
+      for (std::size_t r = 0; r < ranks.size(); ++r)
+        std::memcpy(chunk.to(r), static_cast<const char*>(all.data) + (r * whole + at) * width,
+                    part * width);
+      STOKER_TRY_STATUS(run(ranks, chunk, call.name, end));
+      chunk.add_up(Reduce::Sum, {static_cast<char*>(mine) + at * width, part, all.element});
     }
-    at::Tensor sent = copy_of(all.data, all.bytes()), received = at::empty_like(sent);
-    std::vector<std::int64_t> equal;
-    STOKER_TRY_STATUS(guarded(
-        call, [&] { return groups_.at(ranks)->alltoall_base(received, sent, equal, equal); }));
-    add_up(received.chunk(static_cast<std::int64_t>(ranks.size())), Reduce::Sum,
-           {mine, all.count / ranks.size(), all.element});
     return ok();
   }
 
@@ -237,27 +241,54 @@ class GlooComm final : public Comm {
     return ok();
   }
 
+  // An equal part to each rank of a group, and one from each.
+  struct Exchange {
+    at::Tensor sent, received;
+    std::size_t part = 0;  // bytes
+    std::size_t ranks = 0;
+
+    [[nodiscard]] char* to(std::size_t r) const {
+      return static_cast<char*>(sent.data_ptr()) + r * part;
+    }
+    [[nodiscard]] char* from(std::size_t r) const {
+      return static_cast<char*>(received.data_ptr()) + r * part;
+    }
+    void add_up(Reduce how, Buffer total) const {
+      std::memcpy(total.data, from(0), total.bytes());
+      for (std::size_t r = 1; r < ranks; ++r) reduce_into(total, from(r), how);
+    }
+  };
+
+  // In memory that is used again: fresh pages for each part cost more than its way. Only one
+  // exchange is under way at a time, and after one that failed there is no other.
+  Exchange exchange(const Ranks& ranks, std::size_t part) {
+    const auto bytes = static_cast<std::int64_t>(part * ranks.size());
+    for (at::Tensor* room : {&sent_, &received_})
+      if (!room->defined() || room->numel() < bytes)
+        *room = empty_bytes(static_cast<std::size_t>(bytes));
+    return {sent_.narrow(0, 0, bytes), received_.narrow(0, 0, bytes), part, ranks.size()};
+  }
+
+  Status run(const Ranks& ranks, Exchange& chunk, const char* name, Instant end) {
+    std::vector<std::int64_t> equal;
+    const Call call{name, std::max(Duration(1ms), Duration(end - monotonic_now()))};
+    return guarded(call, [&] {
+      return groups_.at(ranks)->alltoall_base(chunk.received, chunk.sent, equal, equal);
+    });
+  }
+
   // Each rank adds up its part of the chunk over all ranks, then all parts go to all ranks.
-  Status sum_chunk(const Ranks& ranks, Reduce how, Buffer chunk, const Call& call) {
+  Status sum_chunk(const Ranks& ranks, Reduce how, Buffer chunk, const char* name, Instant end) {
     const std::size_t part = (chunk.count + ranks.size() - 1) / ranks.size();
     const std::size_t bytes = part * size_of(chunk.element);
-    at::Tensor sent = empty_bytes(bytes * ranks.size()), received = at::empty_like(sent);
-    sent.narrow(0, static_cast<std::int64_t>(chunk.bytes()),
-                static_cast<std::int64_t>(bytes * ranks.size() - chunk.bytes()))
-        .zero_();
-    std::memcpy(sent.data_ptr(), chunk.data, chunk.bytes());
-    std::vector<std::int64_t> equal;
-    STOKER_TRY_STATUS(guarded(
-        call, [&] { return groups_.at(ranks)->alltoall_base(received, sent, equal, equal); }));
-    std::vector<std::vector<at::Tensor>> parts(1);
-    for (std::size_t r = 0; r < ranks.size(); ++r) parts[0].push_back(empty_bytes(bytes));
-    std::vector<at::Tensor> mine{empty_bytes(bytes)};
-    add_up(received.chunk(static_cast<std::int64_t>(ranks.size())), how,
-           {mine[0].data_ptr(), part, chunk.element});
-    STOKER_TRY_STATUS(guarded(call, [&] { return groups_.at(ranks)->allgather(parts, mine); }));
-    for (std::size_t r = 0, at = 0; at < chunk.bytes(); ++r, at += bytes)
-      std::memcpy(static_cast<char*>(chunk.data) + at, parts[0][r].data_ptr(),
-                  std::min(bytes, chunk.bytes() - at));
+    Exchange way = exchange(ranks, bytes);
+    std::memcpy(way.to(0), chunk.data, chunk.bytes());
+    std::memset(way.to(0) + chunk.bytes(), 0, bytes * ranks.size() - chunk.bytes());
+    STOKER_TRY_STATUS(run(ranks, way, name, end));
+    way.add_up(how, {way.to(0), part, chunk.element});
+    for (std::size_t r = 1; r < ranks.size(); ++r) std::memcpy(way.to(r), way.to(0), bytes);
+    STOKER_TRY_STATUS(run(ranks, way, name, end));
+    std::memcpy(chunk.data, way.from(0), chunk.bytes());
     return ok();
   }
 
@@ -285,6 +316,7 @@ class GlooComm final : public Comm {
   GlooOptions options_;
   TorchStore store_;
   std::map<Ranks, Group> groups_;
+  at::Tensor sent_, received_;                       // exchange()'s memory
   std::map<std::uint32_t, std::deque<Send>> sends_;  // to each rank, oldest first
   bool connected_ = false;
 };
