@@ -60,19 +60,38 @@ print(json.dumps(out))
 """
 
 
-def remove_users():
-    for user in (OWNER, MATE, STRANGER):
-        subprocess.run(["userdel", "-f", user], capture_output=True, check=False)
-    subprocess.run(["groupdel", GROUP], capture_output=True, check=False)
+def remove_users(tag=TAG):
+    for end in ("own", "mate", "else"):
+        subprocess.run(["userdel", "-f", tag + end], capture_output=True, check=False)
+    subprocess.run(["groupdel", tag + "run"], capture_output=True, check=False)
+
+
+def begin_of(pid):
+    """When a process began, in the kernel's ticks; None where it is no more."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def remove_left_users():
+    """Those of tests that were killed: each user's comment names the process that made it."""
+    for entry in pwd.getpwall():
+        words = entry.pw_gecos.split()
+        if words[:2] == ["stoker", "test"] and len(words) == 4 and entry.pw_name.endswith("own") and begin_of(words[2]) != words[3]:
+            remove_users(entry.pw_name.removesuffix("own"))
 
 
 def make_users():
     if os.geteuid() != 0 or not shutil.which("useradd"):
         skip("three users need root and useradd")
+    remove_left_users()
     atexit.register(remove_users)
     subprocess.run(["groupadd", GROUP], check=True)
+    comment = f"stoker test {os.getpid()} {begin_of(os.getpid())}"
     for user, groups in ((OWNER, GROUP), (MATE, GROUP), (STRANGER, "")):
-        subprocess.run(["useradd", "-M", "-U", "-G", groups, "-s", "/bin/sh", user], check=True, capture_output=True)
+        subprocess.run(["useradd", "-M", "-U", "-c", comment, "-G", groups, "-s", "/bin/sh", user], check=True, capture_output=True)
 
 
 class SharedSite(Site):
