@@ -55,16 +55,16 @@ struct Options {
 int doctor(Context& context, const Options& options) {
   const Console& console = context.console;
   std::vector<Finding> findings = check_site(context);
-  for (Finding& told : check_running(context)) findings.push_back(std::move(told));
-  for (Finding& failing : check_sinks(context)) findings.push_back(std::move(failing));
+  for (Finding& finding : check_running(context)) findings.push_back(std::move(finding));
+  for (Finding& finding : check_sinks(context)) findings.push_back(std::move(finding));
   if (!options.run_file.empty()) {
     const auto checked = read_run_file(context, options.run_file);
     if (!checked) return console.say(checked.error().message()), kUsage;
     if (show_errors(console, checked->file.errors) != kDone) return kUsage;
-    for (Finding& told : ask_cluster(context, options.run_file, checked->file.policy))
-      findings.push_back(std::move(told));
-    for (Finding& writer : check_writers(options.run_file, checked->file.policy))
-      findings.push_back(std::move(writer));
+    for (Finding& finding : ask_cluster(context, options.run_file, checked->file.policy))
+      findings.push_back(std::move(finding));
+    for (Finding& finding : check_writers(options.run_file, checked->file.policy))
+      findings.push_back(std::move(finding));
   }
   if (options.nagios) return nagios(console, findings);
   const bool good = std::none_of(findings.begin(), findings.end(),

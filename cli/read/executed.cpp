@@ -245,7 +245,7 @@ class Reader {
     const auto equals = word.find('=');
     if (redirects(before)) return;
     if (redirects(word)) {
-      now.before = word;
+      if (redirects(word.substr(word.size() - 1))) now.before = word;  // else "2>err.log", in one
     } else if (starter == "env" && (before == "--chdir" || before == "-C")) {
       now.folder = configs::path_from(now.folder, word);
     } else if (starter == "env" && word.starts_with("--chdir=")) {

@@ -103,6 +103,24 @@ class PatientServer {
   std::thread thread_;
 };
 
+// A courier with a request under way, and another one to a server that answers.
+struct Beside {
+  LocalServer server;
+  Courier courier;
+  std::vector<std::uint64_t> order;  // ids, as they were answered
+
+  Beside() { server.start(); }
+  void start_other() {
+    HttpRequest other;
+    other.url = server.url();
+    other.body = "{}";
+    courier.start(2, other);
+  }
+  void work() {
+    for (const auto& [id, answer] : courier.wait(20ms)) order.push_back(id);
+  }
+};
+
 }  // namespace
 
 // A kept one may be another user's by now, and has no deadline of the new transfer.
@@ -225,24 +243,15 @@ TEST_CASE("courier: a relay that does not answer QUIT -> other requests do not w
   mail.from = "a@b.c";
   mail.to = {"d@e.f"};
   mail.timeout = 10s;
-  LocalServer ours;
-  ours.start();
-  HttpRequest other;
-  other.url = ours.url();
-  other.body = "{}";
-  Courier courier;
-  courier.start(1, mail);
-  std::vector<std::uint64_t> order;
-  const auto work = [&] {
-    for (const auto& [id, answer] : courier.wait(20ms)) order.push_back(id);
-  };
-  while (!asked_to_quit && order.empty()) work();
-  courier.start(2, other);
-  while (order.empty()) work();
+  Beside beside;
+  beside.courier.start(1, mail);
+  while (!asked_to_quit && beside.order.empty()) beside.work();
+  beside.start_other();
+  while (beside.order.empty()) beside.work();
   other_is_done = true;
-  while (order.size() < 2) work();
+  while (beside.order.size() < 2) beside.work();
   silent.join();
-  CHECK(order == std::vector<std::uint64_t>{2, 1});
+  CHECK(beside.order == std::vector<std::uint64_t>{2, 1});
 }
 
 TEST_CASE("courier: a port of this host that takes no connection -> other requests do not wait") {
@@ -265,21 +274,12 @@ TEST_CASE("courier: a port of this host that takes no connection -> other reques
   guarded.url = full.url();
   guarded.body = "{}";
   guarded.guard = os::Guard::OnlyHere;
-  LocalServer ours;
-  ours.start();
-  HttpRequest other;
-  other.url = ours.url();
-  other.body = "{}";
-  Courier courier;
-  courier.start(1, guarded);
-  std::vector<std::uint64_t> order;
-  const auto work = [&] {
-    for (const auto& [id, answer] : courier.wait(20ms)) order.push_back(id);
-  };
-  work();
-  courier.start(2, other);
-  while (order.size() < 2) work();
-  CHECK(order == std::vector<std::uint64_t>{2, 1});
+  Beside beside;
+  beside.courier.start(1, guarded);
+  beside.work();
+  beside.start_other();
+  while (beside.order.size() < 2) beside.work();
+  CHECK(beside.order == std::vector<std::uint64_t>{2, 1});
 }
 
 TEST_CASE("sinks: certificates that others may have written -> nothing is sent") {

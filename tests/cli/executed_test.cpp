@@ -44,6 +44,8 @@ TEST_CASE("writers: what commands and scripts name, in each form -> named; argum
            {"bash, -c, \"cd " + team + " && python3 train.py\"", "train.py", train},
            {"torchrun, --nproc_per_node, 8, " + team + "/train.py", "train.py", train},
            {"/usr/bin/python3, launch, --script=" + team + "/train.py", "train.py", train},
+           {"bash, -c, \"python3 2>err.log " + team + "/train.py\"", "train.py", train},
+           {"bash, -c, \"bash 2>err.log " + team + "/start > out\"", "start", start},
            {"python3, " + team, ".", "team: everybody can put files there"},
            {"env, PYTHONPATH=" + team + ", python3, -m, pkg", ".",
             "team: everybody can put files there"},

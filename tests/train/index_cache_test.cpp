@@ -66,6 +66,12 @@ void write_cache(const std::string& stem, const std::string& description, const 
   REQUIRE(os::replace_file(stem + "-description.txt", text, os::Durability::Cached).has_value());
 }
 
+void flip_a_bit(const std::string& path) {
+  std::string bytes = os::read_file(path).value();
+  bytes[bytes.size() - 2] = static_cast<char>(bytes[bytes.size() - 2] ^ 1);
+  REQUIRE(os::replace_file(path, bytes, os::Durability::Cached).has_value());
+}
+
 // All samples, or the first error.
 Status read_all(IndexedDataset data, CachedIndex cached) {
   const GptDataset set(std::move(data), std::move(cached), kSpec.sequence);
@@ -110,9 +116,7 @@ TEST_CASE("index cache: a torn or stale file -> built again; an unwritable folde
     std::filesystem::remove(path);
     CHECK_FALSE(load_or_build_index(folder / "cache", data, kSpec)->cache.from_cache);
     if (name.ends_with(".npy")) continue;  // the next test
-    std::string bytes = os::read_file(path).value();
-    bytes[bytes.size() - 2] = static_cast<char>(bytes[bytes.size() - 2] ^ 1);
-    REQUIRE(os::replace_file(path, bytes, os::Durability::Cached).has_value());
+    flip_a_bit(path);
     CHECK_FALSE(load_or_build_index(folder / "cache", data, kSpec)->cache.from_cache);
   }
   REQUIRE(os::replace_file(folder / "file", "x", os::Durability::Cached).has_value());
@@ -131,15 +135,14 @@ TEST_CASE("index cache: a flipped bit in an array -> found when it is read, then
     if (!name.ends_with(".npy")) continue;
     CAPTURE(name);
     const std::string path = folder / "cache/" + name;
-    std::string bytes = os::read_file(path).value();
-    bytes[bytes.size() - 2] = static_cast<char>(bytes[bytes.size() - 2] ^ 1);
-    REQUIRE(os::replace_file(path, bytes, os::Durability::Cached).has_value());
+    flip_a_bit(path);
     auto damaged = load_or_build_index(folder / "cache", data, kSpec);
     REQUIRE(damaged->cache.from_cache);
     const Status read = read_all(some_data(folder), *std::move(damaged));
     REQUIRE_FALSE(read.has_value());
     CHECK(read.error().what.starts_with("damaged: bytes 0 to "));
     CHECK(read.error().object == path);
+    CHECK(read.error().hint == "the index is built again at the next start");
     const auto rebuilt = load_or_build_index(folder / "cache", data, kSpec);
     CHECK_FALSE(rebuilt->cache.from_cache);
     CHECK(entries(rebuilt->cache) == first);

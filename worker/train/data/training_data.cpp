@@ -11,18 +11,26 @@
 
 namespace stoker::train {
 
+namespace {
+
+constexpr const char* kBuiltAgain = "the index is built again at the next start";
+
+}  // namespace
+
 Result<std::vector<SamplePiece>> GptDataset::pieces(std::uint64_t sample) const {
   auto place = place_of(sample);
   if (!place) {
     forget(cached_.cache);
-    return fail(place.error());
+    Error error = place.error();
+    if (error.hint.empty()) error.hint = kBuiltAgain;
+    return fail(error);
   }
   std::vector<SamplePiece> pieces;
   std::uint64_t left = sequence_ + 1;
   const auto damaged = [&] {
     forget(cached_.cache);
     return fail(fmt::format("sample {} leads out of the data", sample), cached_.cache.stem,
-                "the index is built again at the next start");
+                kBuiltAgain);
   };
   for (std::size_t i = 0; i < place->documents.size(); ++i) {
     const std::int64_t document = place->documents[i];
@@ -46,7 +54,7 @@ Result<std::vector<SamplePiece>> GptDataset::pieces(std::uint64_t sample) const 
 Result<GptDataset::Place> GptDataset::place_of(std::uint64_t sample) const {
   const auto damaged = [&] {
     return fail(fmt::format("sample {} leads out of the index", sample), cached_.cache.stem,
-                "the index is built again at the next start");
+                kBuiltAgain);
   };
   STOKER_TRY(k, cached_.shuffle_index().at(sample));
   if (k < 0 || std::cmp_greater_equal(k, samples())) return damaged();
